@@ -18,8 +18,8 @@ pub(crate) fn json(value: &impl serde::Serialize) -> PyResult<String> {
         .map_err(|error| PyRuntimeError::new_err(format!("cannot write JSON: {error}")))
 }
 
-/// Parses a JSON object that sets some parameters, by the names of their flags. The others keep
-/// their defaults.
+/// Parses a JSON object that sets some parameters, which have the names of their command-line
+/// flags. All other parameters keep their defaults.
 pub(crate) fn parameters(text: &str) -> PyResult<Parameters> {
     let given: Map<String, Json> = serde_json::from_str(text).map_err(bad)?;
     let mut parameters = Parameters::default();
@@ -55,7 +55,8 @@ pub(crate) fn parameters(text: &str) -> PyResult<Parameters> {
     Ok(parameters)
 }
 
-/// Parses the axes of a grid from a JSON list of pairs: a key, and a list, a text or a range.
+/// Parses the axes of a grid from a JSON list of pairs. Each pair consists of a key and a list, a
+/// text or a range of values.
 pub(crate) fn axes(text: &str) -> PyResult<Vec<Axis>> {
     let given: Vec<(String, Json)> = serde_json::from_str(text).map_err(bad)?;
     given.into_iter().map(|(key, values)| axis(key, values)).collect()
@@ -111,7 +112,7 @@ pub(crate) fn percentiles(percentiles: Vec<f64>) -> PyResult<Vec<f64>> {
     Ok(percentiles)
 }
 
-/// Checks the number of threads. `None` means one per core.
+/// Validates the number of threads. `None` means one thread per core.
 pub(crate) fn threads(threads: Option<i64>) -> PyResult<usize> {
     match threads {
         None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
@@ -120,7 +121,7 @@ pub(crate) fn threads(threads: Option<i64>) -> PyResult<usize> {
     }
 }
 
-/// Parses the criterion by which fits are ranked.
+/// Parses the name of the criterion by which fits are ranked.
 pub(crate) fn criterion(by: &str) -> PyResult<By> {
     match by {
         "aic" => Ok(By::Aic),

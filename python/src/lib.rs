@@ -1,8 +1,9 @@
-//! The boundary between Python and the simulator: text and numbers in, columns and JSON out.
+//! The boundary between Python and the simulator. Python passes text and numbers, and receives
+//! columns and JSON.
 //!
-//! The public interface is in `curtail/`, in Python: names, defaults and documentation. Nothing
-//! here panics on any input. The interpreter is released while a simulation runs, and a signal ends
-//! the simulation.
+//! The public interface, with its names, defaults and documentation, is written in Python, in
+//! `curtail/`. No input causes a panic in this crate. The interpreter lock is released while a
+//! simulation runs, and a signal stops the simulation.
 #![forbid(unsafe_code)]
 
 mod ask;
@@ -21,7 +22,7 @@ use samples::Given;
 use table::Table;
 use watch::watched;
 
-/// Runs one experiment and returns its table: schema and columns.
+/// Runs one experiment and returns its table, which consists of a schema and columns.
 #[pyfunction]
 fn simulate(
     py: Python<'_>,
@@ -87,7 +88,7 @@ fn fit(py: Python<'_>, samples: Given, by: &str) -> PyResult<String> {
     ask::json(&report?)
 }
 
-/// The compiled part of the package.
+/// The compiled module of the package.
 #[pymodule]
 mod _curtail {
     #[pymodule_export]
@@ -95,7 +96,7 @@ mod _curtail {
     #[pymodule_export]
     use super::{advise, fit, simulate};
 
-    /// The version of curtail. Results of different versions are not mixed.
+    /// The version of curtail. Results from different versions are not mixed.
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");
 }

@@ -14,7 +14,7 @@ use crate::ask::bad;
 /// Samples as the caller passed them.
 #[derive(FromPyObject)]
 pub(crate) enum Given {
-    /// Numbers and their unit.
+    /// Numbers, with their unit.
     Numbers(Vec<f64>, Option<String>),
     /// The path of a file.
     File(PathBuf),
@@ -24,7 +24,8 @@ pub(crate) enum Given {
 struct Read {
     name: String,
     ns: Vec<f64>,
-    /// The line number of each sample in the file. Empty for samples passed as numbers.
+    /// The line number of each sample in the file. This is empty if the samples were passed as
+    /// numbers.
     lines: Vec<usize>,
     have_units: bool,
 }

@@ -1,4 +1,5 @@
-//! A grid of experiments, run here as a whole or point by point elsewhere.
+//! A grid of experiments. It is run either as a whole in this process or point by point by the
+//! caller.
 
 use std::path::PathBuf;
 
@@ -36,15 +37,15 @@ impl Kept {
 #[pyclass]
 pub(crate) struct Sweep {
     plan: Plan,
-    /// The number of requests of each point. Empty if the points were not checked.
+    /// The number of requests in each point. Empty if the points were not checked.
     requests: Vec<u64>,
     kept: Option<Kept>,
 }
 
 #[pymethods]
 impl Sweep {
-    /// Checks the grid. If `check` is set, this also checks every point, because the whole grid
-    /// will be run.
+    /// Checks the grid. If `check` is set, every point is also checked, because the whole grid will
+    /// be run.
     #[new]
     fn new(
         parameters: &str,
@@ -63,8 +64,8 @@ impl Sweep {
         Ok(Self { plan, requests, kept: None })
     }
 
-    /// Opens the place where lines are kept, either a directory or this process, and returns the
-    /// points that are missing.
+    /// Opens the place where lines are kept, which is either a directory or the memory of this
+    /// process. Returns the points that have no line yet.
     fn open(&mut self, out: Option<PathBuf>, restart: bool) -> PyResult<Vec<usize>> {
         let kept = match out {
             None => Kept::Scratch(Lines::scratch(&self.plan).map_err(store_error)?),
@@ -79,12 +80,12 @@ impl Sweep {
         Ok(missing)
     }
 
-    /// Returns the number of requests of a point, or 0 if the points were not checked.
+    /// Returns the number of requests in a point, or 0 if the points were not checked.
     fn requests(&self, point: usize) -> u64 {
         self.requests.get(point).copied().unwrap_or_default()
     }
 
-    /// Runs points and keeps their lines.
+    /// Runs several points and keeps their result lines.
     fn run(
         &mut self,
         py: Python<'_>,
@@ -114,7 +115,7 @@ impl Sweep {
         }
     }
 
-    /// Runs a point now and returns its line without keeping it.
+    /// Runs a point and returns its result line without keeping it.
     fn line(&self, py: Python<'_>, point: usize, threads: i64) -> PyResult<String> {
         let threads = ask::threads(Some(threads))?;
         let mut made = None;
@@ -129,14 +130,14 @@ impl Sweep {
         completed(made)
     }
 
-    /// Keeps a line that was computed elsewhere.
+    /// Keeps a result line that was computed elsewhere.
     fn append(&mut self, line: String) -> PyResult<()> {
         let lines = self.kept.as_mut().ok_or_else(closed)?.lines_mut();
         lines.append(&self.plan, line).map_err(store_error)
     }
 
-    /// Writes the table of a directory as CSV, and passes the rows to `take` piece by piece, so
-    /// that Arrow can write them in the meantime. All points must be done.
+    /// Writes the table of a directory as CSV, and passes batches of its rows to `take`, so that
+    /// Arrow can write them at the same time. All points must be finished.
     fn finish(&self, py: Python<'_>, take: Py<PyAny>) -> PyResult<()> {
         let kept = self.kept.as_ref().ok_or_else(closed)?;
         if !kept.lines().missing().is_empty() {
@@ -160,13 +161,13 @@ impl Sweep {
         }
     }
 
-    /// Closes the directory and leaves the finished lines in it.
+    /// Closes the directory. The finished lines remain in it.
     fn close(&mut self) {
         self.kept = None;
     }
 }
 
-/// Converts an error about a grid into one whose fix is written for Python.
+/// Converts an error about a grid to one that describes the fix in terms of Python.
 fn grid_error(error: sweep::Error) -> PyErr {
     match error {
         Error::Empty => bad("the grid is empty; vary something, such as {\"utilization\": [0.1, \

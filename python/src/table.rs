@@ -12,7 +12,7 @@ pub(crate) enum Values {
     Text(Vec<Option<String>>),
 }
 
-/// A table: the names and kinds of its columns, and their values.
+/// A table, which consists of the names, kinds and values of its columns.
 #[derive(IntoPyObject)]
 pub(crate) struct Table(Vec<(String, &'static str)>, Vec<Values>);
 

@@ -1,5 +1,5 @@
-//! Runs long work beside the interpreter: the interpreter's other threads keep running, progress is
-//! reported, and a signal ends the work.
+//! Runs long work on a separate thread. The interpreter's other threads keep running, progress is
+//! reported, and a signal stops the work.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,10 +12,10 @@ use pyo3::prelude::*;
 /// The interval between checks for signals, and between progress reports.
 const TICK: Duration = Duration::from_millis(50);
 
-/// State shared by the work and the interpreter's thread.
+/// The state that the work and the interpreter's thread share.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// The amount of work done so far.
+    /// The amount of work that has been done.
     progress: AtomicU64,
     /// Whether the work should stop.
     stop: AtomicBool,
@@ -24,7 +24,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Returns the plan for running the watched work.
+    /// Returns the settings with which the watched work runs.
     pub(crate) fn plan<'a>(&'a self, threads: usize, percentiles: &'a [f64]) -> Plan<'a> {
         Plan { threads, percentiles, progress: &self.progress, stop: &self.stop }
     }
@@ -33,14 +33,14 @@ impl Watch {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a tick, or until the work ends. Returns whether it has ended.
+    /// Waits until the next check is due or the work has ended. Returns whether the work has ended.
     fn tick(&self) -> bool {
         let waited = self.changed.wait_timeout_while(self.ended(), TICK, |ended| !*ended);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
-/// Signals on drop that the work has ended, even if it panicked.
+/// Signals that the work has ended when this value is dropped, even if the work panicked.
 struct Ends<'a>(&'a Watch);
 
 impl Drop for Ends<'_> {
@@ -50,9 +50,9 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Runs the work on a new thread with the interpreter released, and regularly calls `progress` with
-/// the amount done and `total`. After a signal, or if `progress` raises an exception, this stops
-/// the work, waits for it, and returns the error.
+/// Runs the work on a new thread without holding the interpreter lock. Regularly calls `progress`
+/// with the amount of work done and with `total`. After a signal, or if `progress` raises an
+/// exception, this stops the work, waits for it, and returns the error.
 pub(crate) fn watched<T: Send>(
     py: Python<'_>,
     progress: Option<Py<PyAny>>,
@@ -87,13 +87,13 @@ pub(crate) fn watched<T: Send>(
     if let Some(error) = raised {
         return Err(error);
     }
-    // A panic is our bug, and the interpreter must survive it.
+    // A panic is a bug in curtail, and must not end the interpreter.
     done.map_err(|_| {
         PyRuntimeError::new_err("curtail has a bug: its simulation panicked; report it")
     })
 }
 
-/// Returns the result of work that was not stopped, or `KeyboardInterrupt`.
+/// Returns the result of the work, or `KeyboardInterrupt` if the work was stopped.
 pub(crate) fn completed<T>(done: Option<T>) -> PyResult<T> {
     done.ok_or_else(|| PyKeyboardInterrupt::new_err("interrupted"))
 }

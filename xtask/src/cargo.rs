@@ -1,4 +1,4 @@
-//! Runs cargo as if it had been typed in a shell.
+//! Runs cargo as if the command had been typed in a shell.
 
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write};
@@ -17,8 +17,8 @@ pub(crate) fn command(root: &Path, args: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
     command.args(args).current_dir(root);
-    // `CURTAIL_` variables are removed, too: a seed set for a replay would reduce a test from many
-    // worlds to one.
+    // `CURTAIL_` variables are also removed, because a seed that was set for a replay would reduce
+    // a test from many worlds to one.
     let ours = ["CARGO_PKG_", "CARGO_MANIFEST_", "CURTAIL_"];
     forget(&mut command, |name| ours.iter().any(|start| name.starts_with(start)));
     command
@@ -33,7 +33,7 @@ pub(crate) fn forget(command: &mut Command, which: impl Fn(&str) -> bool) {
     }
 }
 
-/// Runs the command with its output shown. Returns whether it succeeded. The exit status of a
+/// Runs the command and shows its output. Returns true if it succeeded. The exit status of a
 /// failure is printed, because a process that is killed prints nothing.
 pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
     let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
@@ -91,7 +91,8 @@ pub(crate) fn curtail(root: &Path) -> Result<PathBuf> {
     Ok(target_folder(root)?.join("release/curtail"))
 }
 
-/// Runs the commands of a page with our programs, in a folder that is emptied first.
+/// Runs the commands of a page with the programs of this repository, in a folder that is emptied
+/// first.
 pub(crate) fn run_page(root: &Path, commands: &[String], folder: &Path) -> Result<Vec<Ran>> {
     let curtail = curtail(root)?;
     if folder.exists() {

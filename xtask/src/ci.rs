@@ -27,8 +27,8 @@ struct Timed {
     took: Duration,
 }
 
-/// Runs all steps, or those with the given names, with these variables, and prints a summary.
-/// Returns false if one failed.
+/// Runs all steps, or only the steps with the given names, and prints a summary. The steps use the
+/// given variables. Returns false if a step failed.
 pub(crate) fn run(root: &Path, only: &[&str], set: &[(String, String)]) -> Result<bool> {
     let (steps, mut vars) = accept::steps(root, only)?;
     vars.extend(set.iter().cloned());

@@ -1,4 +1,4 @@
-//! Recipes of the repository: people and continuous integration run the same ones.
+//! The repository's recipes, which are the same for developers and for continuous integration.
 #![forbid(unsafe_code)]
 
 mod accept;
@@ -53,7 +53,7 @@ enum Recipe {
         #[command(flatten)]
         options: accept::Options,
     },
-    /// Compare published experiments with ours, and real services with their simulations
+    /// Compare published experiments with ours, and compare real services with their simulations
     Eval {
         #[command(subcommand)]
         what: eval::Eval,
@@ -67,7 +67,7 @@ enum Recipe {
     /// Run the proxy under kills, pauses, black holes, slow URLs, poison requests and clients that
     /// do not read, and check that nothing is lost
     Soak(soak::Args),
-    /// Run the commands of pages with measurements, and put their output into the pages
+    /// Run the commands on pages that contain measurements, and put their output into the pages
     Reprint {
         /// Pages, such as docs/chain.md
         #[arg(default_values = ["docs/chain.md", "docs/load.md", "docs/jitter.md"])]
@@ -94,13 +94,13 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::from(1),
         Err(error) => {
             eprintln!("error: {error:#}");
-            // The recipe could not run at all, because something is missing here.
+            // The recipe could not run at all, because a requirement is missing on this machine.
             ExitCode::from(3)
         }
     }
 }
 
-/// Runs a recipe. Returns false if it completed with a negative verdict.
+/// Runs a recipe. Returns false if the recipe completed with a negative verdict.
 fn run(recipe: Recipe, root: &Path) -> Result<bool> {
     match recipe {
         Recipe::Test => test::run(root),

@@ -1,6 +1,6 @@
-//! Runs the commands of a documentation page: every line that begins with `$ ` in a `console`
-//! block, in the order of the page. All run in one shell, so variables and background processes
-//! stay alive.
+//! Runs the commands of a documentation page, that is, every line that begins with `$ ` in a
+//! `console` block. The commands run in the order in which they appear on the page. All commands
+//! run in one shell, so variables and background processes stay alive.
 //!
 //! After a command that starts a background process, the shell waits up to 10 s for the process to
 //! print something, which shows that it is listening. Processes that are still running at the end
@@ -28,7 +28,7 @@ pub(crate) fn commands(page: &str) -> Vec<String> {
     commands.map(str::to_owned).collect()
 }
 
-/// Runs commands in `folder`, with the folder `programs` first in the path.
+/// Runs commands in `folder`, with the folder `programs` at the front of the path.
 pub(crate) fn run(commands: &[String], folder: &Path, programs: &Path) -> io::Result<Vec<Ran>> {
     let log = folder.join(".page");
     std::fs::create_dir_all(&log)?;

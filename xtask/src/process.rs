@@ -32,12 +32,12 @@ pub(crate) struct Process {
     name: String,
     child: process::Child,
     stdout: Option<BufReader<process::ChildStdout>>,
-    /// The file with its stderr.
+    /// The file to which the process writes its stderr.
     log: PathBuf,
 }
 
 impl Process {
-    /// Starts a command. Its stderr goes to NAME.log in the folder.
+    /// Starts a command. The stderr of the process goes to NAME.log in the folder.
     pub(crate) fn start(name: &str, mut command: Command, folder: &Path) -> Result<Self> {
         let log = folder.join(format!("{name}.log"));
         let file = File::create(&log).with_context(|| format!("cannot write {log:?}"))?;
@@ -47,7 +47,7 @@ impl Process {
         Ok(Self { name: name.to_owned(), child, stdout, log })
     }
 
-    /// Waits until one of our programs prints the addresses on which it listens.
+    /// Waits until a program of this repository prints the addresses on which it listens.
     pub(crate) fn announced(&mut self) -> Result<Vec<SocketAddr>> {
         let stdout = self.stdout.as_mut().context("its stdout is taken")?;
         let mut line = String::new();
@@ -73,7 +73,7 @@ impl Process {
         Ok(())
     }
 
-    /// Returns the last lines of its log.
+    /// Returns the last lines of the process's log.
     fn log(&self) -> String {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
@@ -85,12 +85,12 @@ impl Process {
         self.child.id()
     }
 
-    /// Returns its CPU time so far, in nanoseconds.
+    /// Returns the CPU time that the process has used so far, in nanoseconds.
     pub(crate) fn cpu_ns(&self) -> Result<u64> {
         cpu_ns(self.id()).with_context(|| format!("no CPU time of {}: it has ended", self.name))
     }
 
-    /// Closes its stdin, waits until it ends, and returns its remaining output.
+    /// Closes the process's stdin, waits until the process ends, and returns its remaining output.
     pub(crate) fn finish(mut self) -> Result<String> {
         drop(self.child.stdin.take());
         let mut rest = String::new();
@@ -129,7 +129,8 @@ impl Drop for Process {
     }
 }
 
-/// Sums the CPU time of the living threads from the scheduler's accounts, which are in nanoseconds.
+/// Sums the CPU time of the living threads from the scheduler's statistics, which are in
+/// nanoseconds.
 fn cpu_ns(pid: u32) -> Option<u64> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let accounts = tasks.filter_map(|task| {

@@ -1,8 +1,8 @@
-//! `cargo xtask reprint`: runs the commands of documentation pages and replaces the output printed
-//! there.
+//! `cargo xtask reprint`: runs the commands of documentation pages and replaces the output that the
+//! pages show.
 //!
-//! It is for pages with measurements, whose figures differ from run to run. It needs an otherwise
-//! idle machine.
+//! It is intended for pages that contain measurements, whose figures differ from run to run. It
+//! needs an otherwise idle machine.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use crate::cargo;
 use crate::page::{self, Ran};
 
-/// Reprints pages. Returns false if a command failed; its page is then left unchanged.
+/// Reprints pages. Returns false if a command failed. In that case, its page is left unchanged.
 pub(crate) fn run(root: &Path, pages: &[String]) -> Result<bool> {
     let mut good = true;
     for name in pages {
@@ -19,7 +19,7 @@ pub(crate) fn run(root: &Path, pages: &[String]) -> Result<bool> {
         let text = std::fs::read_to_string(&file).with_context(|| name.clone())?;
         let folder = cargo::target_folder(root)?.join("reprint");
         let all = cargo::run_page(root, &page::commands(&text), &folder)?;
-        // An invalid load exits with 1, but its output is complete.
+        // A run with an invalid load exits with 1, but its output is complete.
         let failed = |ran: &&Ran| !matches!(ran.code, Some(0 | 1));
         if let Some(ran) = all.iter().find(failed) {
             eprintln!("{name}: {} ended with {:?}: {}", ran.command, ran.code, ran.stderr);

@@ -8,7 +8,7 @@ use anyhow::Result;
 use crate::cargo;
 
 /// The commands that run all tests. Cargo runs one binary at a time, because timing tests suffer
-/// when other tests use the processors. Documentation tests need a command of their own.
+/// when other tests use the processors. Documentation tests need a separate command.
 const ALL: [&[&str]; 2] = [
     &["test", "--workspace", "--doc", "--no-fail-fast"],
     &["test", "--workspace", "--all-targets", "--no-fail-fast"],

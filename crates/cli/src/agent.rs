@@ -13,7 +13,7 @@ use crate::child;
 use crate::exit::Stop;
 use crate::say;
 
-/// Environment variable with the token; `--token-file` takes precedence.
+/// Environment variable that contains the token; `--token-file` takes precedence.
 const VARIABLE: &str = "CURTAIL_AGENT_TOKEN";
 
 /// Send a share of the load that `curtail load --agents` requests, one load at a time.

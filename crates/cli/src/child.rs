@@ -1,5 +1,5 @@
-//! Child processes of this program: how a child announces its address and ends, and how a parent
-//! starts and kills it.
+//! Child processes of this program, from both sides: a parent starts and kills them, and a child
+//! announces its address and waits for its end.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -34,7 +34,7 @@ pub(crate) struct Ties {
     pub(crate) tied_to_stdin: bool,
 }
 
-/// Called in the child: prints the child's addresses on stdout, and a description on stderr.
+/// Prints the child's addresses on stdout, and a description on stderr. Called in the child.
 pub(crate) fn announce(addresses: &[SocketAddr], what: &str) -> Result<(), Stop> {
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     say::result(format_args!("{LISTENING}{}", addresses.join(" ")))?;
@@ -53,16 +53,16 @@ pub(crate) fn end_with_parent() {
     }
 }
 
-/// The events that end a child. Used in the child.
+/// The events that end a child, for use in the child itself.
 pub(crate) struct Endings {
     signals: Termination,
-    /// `None` if stdin does not matter, or has closed.
+    /// `None` if the state of stdin does not matter, or if it has closed.
     stdin: Option<tokio::io::Stdin>,
 }
 
 impl Endings {
-    /// Starts listening for signals, and for the end of stdin if `tied_to_stdin` is set. If stdin
-    /// ends, the parent has died, for whatever reason.
+    /// Starts listening for signals, and for the end of stdin if `tied_to_stdin` is set. When stdin
+    /// closes, the parent has ended, for whatever reason.
     pub(crate) fn listen(tied_to_stdin: bool) -> Result<Self, Stop> {
         let signals = Termination::listen();
         let signals =
@@ -125,7 +125,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Ends the child by closing its stdin, and kills it after 2 s.
+    /// Ends the child by closing its stdin, and kills it if it still runs after 2 s.
     pub(crate) async fn end(mut self) {
         drop(self.child.stdin.take());
         if tokio::time::timeout(Duration::from_secs(2), self.child.wait()).await.is_err() {

@@ -15,7 +15,7 @@ pub(crate) fn unit_words(unit: &str) -> &'static str {
     if unit == "1" { "multiples of the unit of time" } else { "milliseconds" }
 }
 
-/// A count and its noun, in the plural unless the count is 1.
+/// Formats a count and its noun, in the plural unless the count is 1.
 pub(crate) fn counted(count: u32, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
@@ -32,8 +32,8 @@ pub(crate) fn ms(ns: f64) -> String {
     three(if ns.abs() < 1.0 { 0.0 } else { ns / 1e6 })
 }
 
-/// The number of decimals that distinguishes latencies: two from 0.1 to 1,000, fewer above, three
-/// significant digits below.
+/// The number of decimals that distinguishes latencies: two for values from 0.1 to 1,000, fewer for
+/// larger values, and enough for three significant digits for smaller values.
 fn decimals(value: f64) -> usize {
     match value.abs() {
         10_000.0.. => 0,
@@ -55,7 +55,7 @@ pub(crate) fn with_interval(value: f64, half: Option<f64>) -> String {
     latency(value) + &half
 }
 
-/// Formats `value` with as many decimals as `other` would get.
+/// Formats `value` with the number of decimals that `other` would have.
 fn like(value: f64, other: f64) -> String {
     match value.abs() {
         ..ZERO => "0".to_owned(),

@@ -73,7 +73,7 @@ const OTHERS: usize = 32;
 const PER_THREAD: usize = 4;
 
 /// Returns an error if the limit on open files is too low for all connections of a plan to be open
-/// at once. A request that fails for lack of a descriptor would look like one that the server
+/// at once. A request that fails for lack of a descriptor would look like one that the server has
 /// refused.
 pub(crate) fn room_for(plan: &Plan) -> Result<(), Stop> {
     match most_open() {

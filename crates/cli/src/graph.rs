@@ -16,7 +16,7 @@ use crate::{progress, say};
 ///
 /// Requests of several workflows (tenants, classes) enter at the first service, call others, and
 /// hold resources. Every process runs the same flow control as the middleware: rates that follow
-/// the bottleneck downstream, fair queues, scheduling by deadline, and early drops.
+/// the downstream bottleneck, fair queues, deadline scheduling, and early drops.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// dagor, prices (repeatable) [default: timeouts, fifo+rc, fq+fifo+rc]
     #[arg(long, value_name = "CONTROL")]
     control: Vec<Control>,
-    /// Load factor: multiplies the rate of open clients and the number of closed ones, except
+    /// Load factor, which multiplies the rate of open clients and the number of closed ones, except
     /// `fixed` ones
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
     load: f64,
@@ -128,7 +128,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Widths of the columns: name, rates, fractions, times.
+/// Widths of the columns for the name, the rates, the fractions and the times.
 const COLUMNS: [isize; 11] = [-14, 9, 9, 8, 9, 10, 10, 10, 10, 11, 9];
 
 fn table(outcome: &Replicated) -> String {

@@ -1,4 +1,5 @@
-//! The `curtail` binary: argument types, and the output that people see. The rest is in the crates.
+//! The `curtail` binary: argument types, and the output that people see. Everything else is in the
+//! library crates.
 //!
 //! Exit codes: 0 done; 1 done, and the verdict is negative; 2 bad input; 3 the environment lacks
 //! something; 130 interrupted.

@@ -16,7 +16,7 @@ use crate::say;
 
 /// Put a proxy in front of a replicated service.
 ///
-/// SIGTERM drains the proxy: it accepts no new connections, and gives running requests the time
+/// SIGTERM drains the proxy: it stops accepting connections, and gives running requests up to
 /// `listen.drain` to finish. A second SIGTERM ends it immediately. SIGHUP checks the configuration
 /// file; changes need a restart.
 #[derive(clap::Args)]

@@ -1,5 +1,5 @@
-//! `curtail root`: the root of the search service. The verb is hidden: the demo and the tests start
-//! it.
+//! `curtail root`: the root of the search service. The verb is hidden, because only the demo and
+//! the tests start it.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Number of queries that a leaf serves at once
     #[arg(long, default_value_t = 1)]
     slots: u32,
-    /// Leaves stop a query when its connection closes
+    /// Make leaves stop a query when its connection closes
     #[arg(long)]
     cancel: bool,
     /// Deadline of a request

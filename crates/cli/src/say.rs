@@ -1,8 +1,8 @@
 //! Output of verbs: results go to stdout, and messages to stderr. An error on stdout ends the verb,
-//! and an error on stderr is ignored.
+//! whereas an error on stderr is ignored.
 //!
-//! The macros of the standard library panic if they cannot write. A full disk behind a log must not
-//! end a proxy.
+//! The macros of the standard library panic if they cannot write. A log on a full disk must not end
+//! a proxy.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Write as _};
@@ -41,7 +41,8 @@ pub(crate) fn aside(text: impl Display) {
     };
 }
 
-/// Returns true if this stream should be colored: if it is a terminal, and NO_COLOR is not set.
+/// Returns true if this stream should be colored, which is the case if it is a terminal and
+/// NO_COLOR is not set.
 pub(crate) fn colored(stream: &impl IsTerminal) -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     stream.is_terminal() && !refused && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
@@ -60,7 +61,8 @@ pub(crate) fn verdict(text: &str, good: Option<bool>) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Escapes control characters, which a terminal would interpret. Files and flags may contain any.
+/// Escapes control characters, which a terminal would otherwise interpret. Files and flags may
+/// contain any of these characters.
 pub(crate) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for c in text.chars() {

@@ -14,19 +14,20 @@ use crate::exit::Stop;
 use crate::proxy;
 use crate::say;
 
-/// Put a D-Stage in front of a server: duplicates wait for everything else, and leave when they are
-/// no longer needed.
+/// Put a D-Stage in front of a server: duplicates wait for all other requests, and are removed when
+/// they are no longer needed.
 ///
 /// If clients duplicate requests (policy das of `curtail proxy`, or of the library), a stage keeps
 /// the duplicates from delaying other requests. In front of a server that cannot be changed, it
-/// queues requests and forwards only enough of them at once to keep the server busy. It finds the
-/// right number by itself.
+/// queues requests and forwards only as many at a time as the server needs to stay busy. The stage
+/// finds this number by itself.
 ///
 /// An http stage has one server and does not probe it: while the server is down, clients
 /// immediately get a 502. In a tcp stage, a job is a connection, so clients should close theirs
 /// after each response. Otherwise set its slots to the number of connections that they keep open.
 ///
-/// SIGTERM drains: the stage finishes what is under way. A second SIGTERM ends it immediately.
+/// SIGTERM drains the stage, which finishes the requests in progress. A second SIGTERM ends it
+/// immediately.
 #[derive(clap::Args)]
 #[command(after_help = "\
 A configuration with a stage of each kind:
@@ -92,8 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     done
 }
 
-/// Checks, for each resource that the stages use, what this machine offers to separate the two
-/// classes.
+/// Reports, for each resource that the stages use, how this machine can separate the two classes.
 fn machine(stages: &[StageConfig]) -> Vec<Found> {
     let mut all = Vec::new();
     if stages.iter().any(|stage| matches!(stage.behind, Behind::Get { .. })) {

@@ -46,7 +46,7 @@ impl Tone {
 
 pub(crate) type TableCell = (String, Tone);
 
-/// Rows below a heading. The heading may be empty.
+/// A group of rows below a heading. The heading may be empty.
 pub(crate) struct Group {
     pub(crate) heading: String,
     pub(crate) rows: Vec<Vec<TableCell>>,

@@ -19,7 +19,7 @@ pub(crate) fn command<T: Parser>() -> Command {
     T::command().mut_subcommands(finished)
 }
 
-/// Parses arguments. Errors name a fix.
+/// Parses arguments. Error messages name a fix.
 pub(crate) fn parse<T: Parser>(line: impl IntoIterator<Item = OsString>) -> Result<T, Error> {
     let matches = command::<T>().try_get_matches_from(line).map_err(with_mend)?;
     T::from_arg_matches(&matches)

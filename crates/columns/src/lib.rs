@@ -1,9 +1,9 @@
-//! Writes result tables with named, typed columns. Rows are written in batches, so a table need not
-//! fit into memory.
+//! Writes result tables with named, typed columns. Rows are written in batches, so the whole table
+//! does not have to fit in memory.
 //!
-//! A [`Schema`] names the columns, and a [`Writer`] takes rows until it is finished. It writes CSV
-//! or, if the feature `parquet` is on, Parquet. In CSV the same rows give the same bytes, however
-//! they are batched. In Parquet each batch is a row group.
+//! A [`Schema`] names the columns, and a [`Writer`] takes rows until it is finished. The output
+//! format is CSV or, if the `parquet` feature is enabled, Parquet. The bytes of a CSV file depend
+//! only on the rows, not on how the rows are batched. In a Parquet file, each batch is a row group.
 #![forbid(unsafe_code)]
 
 mod csv;
@@ -102,7 +102,7 @@ impl<V: Into<Value>> From<Option<V>> for Value {
     }
 }
 
-/// A table that is being written.
+/// Writes a table.
 #[allow(missing_debug_implementations, reason = "the Parquet writer does not implement `Debug`")]
 pub struct Writer<W: Write + Send>(To<W>);
 
@@ -113,8 +113,8 @@ enum To<W: Write + Send> {
 }
 
 impl<W: Write + Send> Writer<W> {
-    /// Begins a table in CSV. The format is that of RFC 4180, except that lines end with LF instead
-    /// of CRLF. The first line contains the column names. Unknown values are empty.
+    /// Begins a table in CSV. The output follows RFC 4180, except that lines end with LF instead of
+    /// CRLF. The first line contains the column names. Unknown values are written as empty fields.
     ///
     /// # Errors
     /// Returns the writer's error.

@@ -1,5 +1,5 @@
-//! Writes Parquet. Every column is optional. Columns are dictionary-encoded, but not otherwise
-//! compressed.
+//! Writes Parquet. Every column is optional. Columns are dictionary-encoded, but not compressed in
+//! any other way.
 
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -1,11 +1,11 @@
-//! A distribution that is ready to draw from.
+//! Distributions that are ready to draw from.
 
 use rand_core::Rng;
 
 use crate::sampler::Sampler;
 
-/// The longest sample, in nanoseconds (2^63, about 292 years). Longer draws are clamped to it, so
-/// that a sample always fits a 64-bit clock.
+/// The longest sample, in nanoseconds (2^63, about 292 years). Longer draws are clamped to this
+/// value, so that a sample always fits a 64-bit clock.
 pub const MAX_SAMPLE_NS: f64 = 9_223_372_036_854_775_808.0;
 
 /// The shortest positive time that a parameter may have, in nanoseconds (a femtosecond). It keeps
@@ -33,8 +33,9 @@ impl Distribution {
     }
 
     /// Fills `out` with independent draws. The draws have the same distribution as those of
-    /// [`sample`](Self::sample), but their order differs: all draws of the first term come first,
-    /// then all of the next. This is faster for many draws.
+    /// [`sample`](Self::sample), but not the same order: all draws of the first term come first,
+    /// followed by all draws of the next term. This is faster than [`sample`](Self::sample) if
+    /// there are many draws.
     pub fn fill(&self, rng: &mut (impl Rng + ?Sized), out: &mut [f64]) {
         for (at, sampler) in self.samplers.iter().enumerate() {
             if at == 0 { sampler.fill::<false>(rng, out) } else { sampler.fill::<true>(rng, out) }
@@ -95,8 +96,9 @@ const WHOLE: f64 = 4_503_599_627_370_496.0;
 
 /// Rounds times from 0 to [`MAX_SAMPLE_NS`] to the nearest whole number, ties to even.
 ///
-/// A cast saturates, which costs a branch per number. Below 2⁵² there is a cheaper way: after
-/// adding 2⁵², the low bits of the sum are the number.
+/// A cast to an integer saturates, which costs a branch per number. Numbers below 2⁵² can be
+/// rounded more cheaply: if 2⁵² is added to such a number, the low bits of the sum are the rounded
+/// number.
 fn round(times: &[f64], out: &mut [u64]) {
     let mut largest = 0.0;
     for (out, &time) in out.iter_mut().zip(times) {
@@ -121,7 +123,7 @@ mod tests {
         round(&times, &mut ns);
         let whole = [0, 0, 1, 2, 2, 1_000_001, WHOLE as u64 - 1];
         assert_eq!(ns, whole);
-        // A long time does not affect how the others are rounded.
+        // A long time does not affect the rounding of the other times.
         let mut more = [9; 8];
         round(&[&times[..], &[MAX_SAMPLE_NS]].concat(), &mut more);
         assert_eq!(more[..7], whole);

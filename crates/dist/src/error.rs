@@ -1,4 +1,4 @@
-//! Errors in the text of a distribution, or in the files that it names.
+//! Errors in the text of a distribution or in the files that it refers to.
 
 use std::path::PathBuf;
 

@@ -1,9 +1,9 @@
-//! Distributions of time: parse them, draw from them, and get their moments.
+//! Parses distributions of times, draws samples from them, and computes their moments.
 //!
 //! Service times, hiccups and arrival gaps have the same syntax everywhere, for instance `exp:5ms`,
 //! `lognormal:1:0.5` or `exp:1+bimodal:0.001:15`. `docs/distributions.md` lists every form. Times
-//! without a unit are multiples of a unit that the experiment chooses. In a specification, either
-//! all times have units or none do.
+//! without a unit are multiples of a unit that the experiment chooses. Within a specification,
+//! either all times have units or none of them does.
 //!
 //! # Use
 //!

@@ -1,4 +1,4 @@
-//! Numbers with an optional unit of time, as people write them: `1.5ms`, `250us`, `3`.
+//! Numbers with an optional unit of time, in their usual notation: `1.5ms`, `250us`, `3`.
 
 use std::fmt;
 
@@ -18,8 +18,8 @@ pub struct Time {
 }
 
 impl Time {
-    /// Returns nanoseconds if the time has a unit, else the bare number. Compare only times of the
-    /// same kind.
+    /// Returns the time in nanoseconds if it has a unit, otherwise the bare number. The results can
+    /// only be compared if either both times have units or neither does.
     pub(crate) fn nominal(self) -> f64 {
         self.ns(1.0)
     }

@@ -30,7 +30,8 @@ impl Spec {
         for term in &self.terms {
             let part = part(term, unit_ns, &mut files_have_units)?;
             samplers.push(part.sampler);
-            // The draws are independent, so variances and third central moments add up as means do.
+            // The draws are independent, so variances and third central moments add up, just like
+            // means.
             mean += part.mean;
             variance += part.variance;
             third += part.third;
@@ -42,8 +43,8 @@ impl Spec {
 
 impl Distribution {
     /// The empirical distribution of samples in nanoseconds, all of which are equally likely.
-    /// `have_units` states whether they were written with units. `None` if there are no samples, or
-    /// if one of them is not a valid time.
+    /// `have_units` states whether the samples were written with units. `None` if there are no
+    /// samples, or if one of them is not a valid time.
     pub fn from_samples(ns: Vec<f64>, have_units: bool) -> Option<Self> {
         if !ns.iter().all(|ns| (0.0..=MAX_SAMPLE_NS).contains(ns)) {
             return None;
@@ -63,7 +64,7 @@ impl Distribution {
             let Sampler::Empirical { samples, .. } = &*sampler else { continue };
             let drawn = (0..samples.len()).map(|_| sampler.sample(rng)).collect();
             let (old, new) = (empirical(samples.to_vec()).ok()?, empirical(drawn).ok()?);
-            // Moments of independent terms add up.
+            // The means, variances and third central moments of independent terms add up.
             again.mean += new.mean - old.mean;
             again.variance = (again.variance + new.variance - old.variance).max(0.0);
             again.third += new.third - old.third;
@@ -82,7 +83,7 @@ struct Part {
     third: f64,
 }
 
-/// A part, or the error that the library returns if it rejects a parameter.
+/// A part of a distribution, or the error that the library returns if it rejects a parameter.
 type Made = Result<Part, Box<dyn std::error::Error + Send + Sync>>;
 
 fn part(
@@ -119,8 +120,8 @@ fn part(
     made.map_err(|source| ResolveError::Degenerate { term: term.to_string(), source })
 }
 
-/// Reads the samples of a file. `have_units` states whether the times so far have units. If it is
-/// `None`, this file decides.
+/// Reads the samples of a file. `have_units` states whether the times that have already been read
+/// have units. If it is `None`, this file determines whether times have units.
 fn read(
     path: &Path,
     unit_ns: f64,
@@ -148,7 +149,8 @@ fn lognormal(mean: f64, cv: f64) -> Made {
     Ok(Part { sampler, mean, variance: (mean * cv).powi(2), third })
 }
 
-/// A gamma distribution. Its shape is the inverse of the squared coefficient of variation.
+/// A gamma distribution. The shape of a gamma distribution is the inverse of the squared
+/// coefficient of variation.
 fn gamma(mean: f64, scv: f64) -> Made {
     let shape = 1.0 / scv;
     if shape.is_infinite() {
@@ -159,9 +161,10 @@ fn gamma(mean: f64, scv: f64) -> Made {
     Ok(Part { sampler, mean, variance, third: 2.0 * variance * mean * scv })
 }
 
-/// Two exponential branches that contribute equally to the mean ("balanced means"). The fast branch
-/// has the probability p = (1 + √((c²-1)/(c²+1)))/2 and the mean m/2p, and the slow branch has the
-/// mean m/2(1-p). Source: Whitt, "Approximating a point process by a renewal process, I", 1982.
+/// The distribution has two exponential branches that contribute equally to the mean ("balanced
+/// means"). The fast branch has the probability p = (1 + √((c²-1)/(c²+1)))/2 and the mean m/2p, and
+/// the slow branch has the mean m/2(1-p). Source: Whitt, "Approximating a point process by a
+/// renewal process, I", 1982.
 fn hyper(mean: f64, scv: f64) -> Made {
     let root = ((scv - 1.0) / (scv + 1.0)).sqrt();
     // 1-root is computed as (1-root²)/(1+root), which avoids a subtraction of nearly equal numbers.
@@ -194,7 +197,7 @@ fn pareto(alpha: f64, min: f64) -> Made {
 }
 
 fn bounded(alpha: f64, min: f64, max: f64) -> Part {
-    // Close bounds may have become equal in the conversion to nanoseconds.
+    // Bounds that are close together may have become equal in the conversion to nanoseconds.
     if min >= max {
         return constant(min);
     }

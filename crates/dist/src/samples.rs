@@ -25,11 +25,11 @@ pub struct Samples {
     pub have_units: bool,
 }
 
-/// Length, in bytes, of the prefix that shows whether a file is a histogram log or a list of times.
+/// The length, in bytes, of the prefix that is examined to tell histogram logs from lists of times.
 const BEGINNING: u64 = 64 << 10;
 
 /// Reads the samples in `path`, as `file:PATH` does. Times without units are multiples of
-/// `unit_ns`. Samples of a histogram log are in nanoseconds, and come from a single series.
+/// `unit_ns`. The samples of a histogram log are in nanoseconds and come from a single series.
 pub fn read_samples(path: &Path, unit_ns: f64) -> Result<Samples, ResolveError> {
     let unreadable = |source| TextError::Unreadable { path: path.to_owned(), source };
     if path.is_dir() {
@@ -76,8 +76,9 @@ fn files_of_times(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Parses times, one per line, and returns them with their lines. Either all times must have units
-/// or none. `bad` makes an error from a line number, the line and the reason.
+/// Parses times, one per line, and returns them with their lines. Either all times must have units,
+/// or none of them may have one. `bad` creates an error from a line number, the line and the
+/// reason.
 pub(crate) fn times<E>(
     text: &str,
     bad: impl Fn(usize, &str, String) -> E,

@@ -12,7 +12,7 @@ pub(crate) enum Kind {
     /// A time above zero.
     Time,
     TimeOrZero,
-    /// A plain number, with a check of its range and a description of the range.
+    /// A plain number, with a function that checks its range, and a description of the range.
     Number(fn(f64) -> bool, &'static str),
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum Family {
     File,
 }
 
-/// The families in the order of [`Family`], each with its form and the kinds of its values. The
+/// The families, in the order of [`Family`], with their forms and the kinds of their values. The
 /// name is the part before the first colon.
 pub(crate) const FORMS: [(Family, &str, &[Kind]); 12] = [
     (Family::Exp, "exp:MEAN", &[Kind::Time]),
@@ -60,14 +60,14 @@ pub(crate) const FORMS: [(Family, &str, &[Kind]); 12] = [
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Term {
     pub(crate) family: Family,
-    /// Values in the order of the form. Plain numbers have no unit.
+    /// Values in the order of the form. Values that are plain numbers have no unit.
     pub(crate) values: Vec<Time>,
     /// The path of a `file` term.
     pub(crate) path: PathBuf,
 }
 
 impl Term {
-    /// The form of its family, and the kinds of its values.
+    /// The form of the term's family, and the kinds of its values.
     fn form(&self) -> (&'static str, &'static [Kind]) {
         let (_, form, kinds) = FORMS[self.family as usize];
         (form, kinds)
@@ -113,7 +113,7 @@ pub enum Form {
     Constant,
     /// Hyper-exponential with two phases and balanced means: `h2` with a CV above 1.
     Hyper,
-    /// A constant with this probability (above 0 and below 1), else zero.
+    /// A constant with this probability (above 0 and below 1), otherwise zero.
     Bimodal {
         /// The probability.
         probability: f64,
@@ -137,7 +137,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Maximum number of terms in a sum.
+    /// The maximum number of terms in a sum.
     pub const MAX_TERMS: usize = 16;
 
     /// Returns the unit of the times.
@@ -149,7 +149,7 @@ impl Spec {
         }
     }
 
-    /// Returns the form, for models that need more than mean and variance.
+    /// Returns the form of the distribution, for models that need more than its mean and variance.
     pub fn form(&self) -> Form {
         let [term] = self.terms.as_slice() else { return Form::Other };
         let values: Vec<f64> = term.values.iter().map(|value| value.nominal()).collect();

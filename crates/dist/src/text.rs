@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Maximum size of a file of samples, arrivals or requests, in bytes. Enough for several million
-/// lines.
+/// The maximum size of a file of samples, arrivals or requests, in bytes. This is enough for
+/// several million lines.
 pub const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// Maximum number of characters that an error quotes from a bad line.
+/// The maximum number of characters that an error quotes from a bad line.
 const SHOWN_CHARS: usize = 60;
 
 pub(crate) const BYTE_ORDER_MARK: &str = "\u{feff}";
@@ -26,7 +26,7 @@ pub enum TextError {
 }
 
 /// Shortens a line for an error message, with an ellipsis. Control characters are escaped, because
-/// files may contain any.
+/// a file may contain any character.
 pub fn excerpt(line: &str) -> String {
     let mut chars = line.chars();
     let mut shown = String::new();
@@ -70,12 +70,13 @@ pub(crate) fn text_from(from: impl Read, path: &Path) -> Result<String, TextErro
 }
 
 /// Returns the form that was probably meant by an unknown name. Text after a colon is ignored in
-/// both.
+/// the name and in the forms.
 #[must_use]
 pub fn closest<'k>(wrong: &str, forms: &[&'k str]) -> Option<&'k str> {
     let name = |form: &str| form.split(':').next().unwrap_or_default().to_lowercase();
     let wrong = name(wrong);
-    // A third of the letters may differ. A swap of neighbors counts once.
+    // Up to a third of the letters may differ. Swapping two adjacent letters counts as one
+    // difference.
     let near = |form: &&&str| {
         let right = name(form);
         let off = strsim::damerau_levenshtein(&wrong, &right);

@@ -1,9 +1,10 @@
-//! A shop and its store, two processes that communicate over HTTP/1.1: `cargo run -p curtail-flow
-//! --example shop`.
+//! A shop and its store, which are two processes that communicate over HTTP/1.1. Run the example
+//! with `cargo run -p curtail-flow --example shop`.
 //!
-//! The store can sustain 100 requests per second. Customers *buy* 20 times per second; a robot
-//! *scans* 500 times per second. The shop learns the store's rates from its responses, and rejects
-//! the robot's requests at the entry. It prints how many requests are admitted in each second.
+//! The store can sustain 100 requests per second. Customers *buy* 20 times per second, and a robot
+//! *scans* 500 times per second. From the store's responses, the shop learns which rates the store
+//! can sustain, and it rejects the robot's excess requests on arrival. The example prints how many
+//! requests are admitted in each second.
 
 #[path = "shop/backend.rs"]
 mod backend;
@@ -20,7 +21,7 @@ use tokio::time::interval;
 use tower::util::BoxCloneService;
 use tower::{Layer as _, ServiceExt as _, service_fn};
 
-/// The shop's own service, as its customers see it.
+/// The service that the shop offers to its customers.
 type Shop = BoxCloneService<Request<()>, Response<String>, io::Error>;
 
 #[tokio::main(flavor = "current_thread")]
@@ -33,7 +34,8 @@ async fn main() -> io::Result<()> {
         .build()
         .map_err(io::Error::other)?;
 
-    // Calls to the store carry metadata, because the layer finds the request's context in the task.
+    // The layer adds metadata to calls to the store, because it finds the request's context in the
+    // current task.
     let address = store.clone();
     let client = service_fn(move |request| call(address.clone(), request));
     let client = ClientLayer::new(flow.clone(), "store", &store).layer(client);
@@ -49,7 +51,7 @@ async fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Sends customers' requests at a fixed rate, whatever their outcome.
+/// Sends customers' requests at a fixed rate, regardless of their outcomes.
 async fn customers(shop: Shop, path: &'static str, per_second: u32) {
     let mut timer = interval(Duration::from_secs(1) / per_second);
     loop {

@@ -1,9 +1,9 @@
-//! Admits requests at the rate of their workflow, or rejects them while that is still cheap.
+//! Admits requests at the rate of their workflow, or rejects them before any work has been done.
 //!
 //! Source: document 002 §5.2.5, *Admission control and drop policies*.
 //!
-//! Cost: one lock when a request arrives, and one when it ends. Each waiting request has a oneshot
-//! channel.
+//! Cost: the lock is taken once when a request arrives, and once when it ends. Each waiting request
+//! also has a oneshot channel.
 
 use std::time::Duration;
 
@@ -23,9 +23,9 @@ use crate::state::{Entry, Verdict};
 /// The properties of an arriving request.
 #[derive(Clone, Debug, Default)]
 pub struct RequestMeta {
-    /// The time that is left until its deadline.
+    /// The time remaining until its deadline.
     pub timeout: Option<Duration>,
-    /// The metadata from its caller. `None` if it enters the system here.
+    /// The metadata from its caller. `None` if the request enters the system at this process.
     pub call: Option<CallMeta>,
 }
 
@@ -45,7 +45,7 @@ impl Admitted {
         &self.context
     }
 
-    /// Ends the request. Only requests that end well count toward the latency of the workflow.
+    /// Ends the request. Only successful requests count toward the workflow's latency.
     pub fn finish(mut self, is_good: bool) {
         self.end(is_good, None);
     }
@@ -85,7 +85,7 @@ impl Drop for Admitted {
     }
 }
 
-/// A request that waits for its turn. Dropping it withdraws the request.
+/// A request that is waiting to be admitted. Dropping it withdraws the request.
 struct Waiting<'a> {
     flow: &'a Flow,
     key: usize,
@@ -108,7 +108,8 @@ impl Drop for Waiting<'_> {
             return;
         }
         let (mut state, _) = self.flow.0.lock();
-        // Verdicts are sent under the lock, so a request that has no verdict is still waiting.
+        // Verdicts are sent while the lock is held, so a request that has no verdict is still
+        // waiting.
         if self.verdict.try_recv() == Err(oneshot::error::TryRecvError::Empty) {
             state.withdraw(self.key);
         }
@@ -116,10 +117,11 @@ impl Drop for Waiting<'_> {
 }
 
 impl Flow {
-    /// Waits until a request of a workflow is admitted. Dropping the future withdraws the request.
+    /// Waits until a request that belongs to a workflow is admitted. Dropping the future withdraws
+    /// the request.
     ///
     /// # Errors
-    /// The request cannot meet its deadline, or the queue is full.
+    /// Fails if the request cannot meet its deadline, or if the queue is full.
     pub async fn admit(&self, workflow: &str, meta: &RequestMeta) -> Result<Admitted, Rejected> {
         self.admit_class(self.0.classify(workflow), meta).await
     }
@@ -138,7 +140,7 @@ impl Flow {
             outcome = Empty
         ));
         let timeout = [meta.timeout, self.0.own_deadline(id)].into_iter().flatten().min();
-        // A deadline beyond the range of the clock counts as no deadline.
+        // A deadline that the clock cannot represent is treated as no deadline.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let (entry, progress) = self.arrive(id, deadline, meta);
         let verdict = match entry {

@@ -1,12 +1,11 @@
-//! Admits a request that arrives at a process, according to its headers.
-//! [`ServerLayer`](crate::ServerLayer) uses it, and so do proxies that handle each step of a hop
-//! themselves.
+//! Admits a request that arrives at a process, according to its headers. This module is used by
+//! [`ServerLayer`](crate::ServerLayer), and by proxies that perform the steps of a hop themselves.
 //!
 //! Source: document 002 §5.2.4, *Metadata propagation*.
 //!
-//! The order is [`Arrival::read`], [`Arrival::strip`], [`Arrival::admit`], and then
-//! [`Arrival::respond`] on the response, or [`Arrival::reject`] on the response to a request that
-//! was not admitted.
+//! Call the methods in this order: [`Arrival::read`], [`Arrival::strip`], [`Arrival::admit`], and
+//! then [`Arrival::respond`] on the response, or [`Arrival::reject`] on the response to a request
+//! that was not admitted.
 //!
 //! Cost: reading and writing up to three header fields.
 
@@ -22,10 +21,10 @@ use crate::builder::DEFAULT_WORKFLOW;
 use crate::metadata::{self, WorkflowName};
 use crate::reject::Rejected;
 
-/// The longest `Retry-After`, in seconds. It is bounded because rates change.
+/// The maximum value of `Retry-After`, in seconds. The value is bounded because rates change.
 const RETRY_AFTER_MAX: u64 = 30;
 
-/// A request, as its headers describe it.
+/// A request as described by its headers.
 #[derive(Clone, Debug)]
 pub struct Arrival {
     flow: Flow,
@@ -68,7 +67,7 @@ impl Arrival {
         self.flow.0.own_deadline(self.class.0).is_some()
     }
 
-    /// Whether the request has metadata that is used.
+    /// Whether the request has metadata that was accepted.
     #[must_use]
     pub fn has_metadata(&self) -> bool {
         self.meta.call.is_some()
@@ -96,8 +95,8 @@ impl Arrival {
         self.flow.admit_class(self.class.clone(), &self.meta).await
     }
 
-    /// Ends the request, and writes the response headers. Only callers that sent metadata get
-    /// metadata back.
+    /// Ends the request, and writes the response headers. The response carries metadata only if the
+    /// request did.
     pub fn respond(&self, headers: &mut HeaderMap, admitted: Admitted, is_good: bool) {
         let caller = self.caller();
         let spent = caller.map(|_| admitted.context().progress().here);
@@ -105,8 +104,8 @@ impl Arrival {
         metadata::write_response(headers, announced.as_ref(), spent);
     }
 
-    /// Writes the headers of a rejection. `Retry-After` is the time that it takes to work off the
-    /// queue.
+    /// Writes the headers of a rejection. `Retry-After` is set to the time needed to process the
+    /// requests in the queue.
     pub fn reject(&self, headers: &mut HeaderMap) {
         let (announced, drains_in) = self.flow.0.turned_away(self.class.0, self.caller());
         metadata::write_response(headers, announced.as_ref(), None);

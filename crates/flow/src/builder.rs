@@ -2,7 +2,7 @@
 //!
 //! Source: document 002 §5.2.3 and Table 5.1, *CreateRateLimiter* and *ConfigureResourceSemaphore*.
 //!
-//! Cost: paid once per process.
+//! Cost: this code runs once per process.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -18,19 +18,19 @@ use crate::inner::Inner;
 use crate::metadata::{MemberKey, WorkflowName};
 use crate::state::State;
 
-/// The class of workflows without a configuration.
+/// The name of the class that contains all workflows without a configuration.
 pub const DEFAULT_WORKFLOW: &str = "default";
 
-/// The largest number of classes of workflows without a configuration.
+/// The maximum number of classes for workflows without a configuration.
 const BUCKETS_MAX: u32 = 1_024;
 
 /// The configuration of a workflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WorkflowSpec {
-    /// Its weight, guarantee, limit and priority.
+    /// The weight, guarantee, limit and priority of the workflow.
     pub shares: Workflow,
-    /// The time from a request's entry to its deadline. A request may set an earlier deadline
-    /// itself.
+    /// The time from a request's arrival in the system to its deadline. A request may set an
+    /// earlier deadline itself.
     pub deadline: Option<Duration>,
 }
 
@@ -51,10 +51,10 @@ pub enum BuildError {
     /// Two workflows or two resources have the same name.
     #[error("{0:?} is used twice; give each workflow and each resource its own name")]
     Twice(String),
-    /// A number is out of its range.
+    /// A number is out of range.
     #[error("{place}: {key} = {value}: must be {range}")]
     Range {
-        /// The workflow or resource, or `config`.
+        /// The workflow or resource that has the number, or `config`.
         place: String,
         /// The field.
         key: &'static str,
@@ -90,7 +90,7 @@ impl Builder {
     }
 
     /// Adds a workflow. All workflows without a configuration share the class [`DEFAULT_WORKFLOW`],
-    /// which can be configured, too. With [`Self::hash_buckets`], they share several classes
+    /// which can itself be configured. With [`Self::hash_buckets`], they share several classes
     /// instead.
     #[must_use]
     pub fn workflow(mut self, name: &str, spec: impl Into<WorkflowSpec>) -> Self {
@@ -101,11 +101,11 @@ impl Builder {
         self
     }
 
-    /// Spreads workflows without a configuration over `buckets` classes, up to 1,024, by a randomly
-    /// keyed hash of their names: stochastic fair queuing (McKenney 1990). A workflow that floods
-    /// the process then affects only the workflows in its bucket. Each bucket has the configuration
-    /// of [`DEFAULT_WORKFLOW`], including its weight and its queues; metrics combine the buckets.
-    /// If clients choose the names, one client can occupy all buckets.
+    /// Distributes workflows without a configuration over `buckets` classes (at most 1,024) by a
+    /// randomly keyed hash of their names. This is stochastic fair queuing (McKenney 1990). A
+    /// workflow that floods the process then affects only the workflows in its bucket. Each bucket
+    /// has the configuration of [`DEFAULT_WORKFLOW`], including its weight and its queues. Metrics
+    /// combine the buckets. If clients choose the names, one client can occupy all buckets.
     #[must_use]
     pub fn hash_buckets(self, buckets: u32) -> Self {
         Self { buckets, ..self }
@@ -118,8 +118,8 @@ impl Builder {
         self
     }
 
-    /// Signs the metadata of calls, and accepts only metadata that was signed with the same key. So
-    /// all processes of the system need the same key.
+    /// Signs the metadata of calls, and accepts only metadata that was signed with the same key.
+    /// All processes of the system therefore need the same key.
     #[must_use]
     pub fn key(self, key: MemberKey) -> Self {
         Self { key: Some(key), ..self }
@@ -222,8 +222,8 @@ fn range(
     Err(BuildError::Range { place: place.to_owned(), key, value: value.to_string(), range })
 }
 
-/// Returns the id of a service in the sets of services that rates depend on: FNV-1a, folded to 16
-/// bits. All processes compute the same id.
+/// Returns the id that identifies a service in the set of services on which a rate depends. The id
+/// is an FNV-1a hash, folded to 16 bits. All processes compute the same id.
 fn service_hash(name: &str) -> u16 {
     let hash = name
         .bytes()

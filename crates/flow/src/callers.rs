@@ -1,11 +1,11 @@
-//! The processes that call this one, identified by the random numbers that they send: a bounded
-//! table of dense ids.
+//! A bounded table that assigns dense ids to the processes that call this one. Each caller is
+//! identified by a random number that it sends.
 //!
-//! Source: document 002 §5.2.4: a process announces to each caller its part of the rate. The
-//! numbers come from outside, so there are at most [`CALLERS_MAX`]. When the table is full, a new
-//! caller replaces the one whose last call is the oldest.
+//! Source: document 002 §5.2.4: a process announces to each caller the caller's share of the rate.
+//! The numbers are untrusted input, so the table has at most [`CALLERS_MAX`] entries. When the
+//! table is full, a new caller replaces the one that has not called for the longest time.
 //!
-//! Cost: O(1) per call; O(callers) for a caller that replaces another.
+//! Cost: O(1) per call, or O(callers) if a new caller replaces another.
 
 use std::collections::HashMap;
 

@@ -1,19 +1,20 @@
-//! Calls to an instance of a downstream service, as a tower layer around its client.
+//! A tower layer around the client that calls one instance of a downstream service.
 //!
 //! Source: document 002 §5.2.4, *Rate aggregation* and *Metadata propagation*.
 //!
-//! The layer takes the [`Context`] of a call from the extensions of its request, or from the task
-//! ([`Context::current`]). It writes the metadata and the remaining time. From the response, it
-//! reads the announcement and the time that the call spent. A call without a context passes
-//! unchanged. One layer represents one instance, so it belongs inside a load balancer. It also
-//! belongs inside retries and hedges, because each copy adds load.
+//! The layer takes the [`Context`] of a call from the extensions of its request, or from the
+//! current task ([`Context::current`]). It writes the metadata and the remaining time to the
+//! request's headers. From the response, it reads the announcement and the time spent on the call.
+//! A call without a context is passed on unchanged. One layer represents one instance, so it
+//! belongs inside a load balancer. The layer also belongs inside any retry or hedging layer,
+//! because each copy adds load.
 //!
-//! Instances are not polled (Algorithm 3, line 2). Announcements come with responses, and the
-//! kernel replaces the rate of an instance that is silent. An idle instance needs no poll either:
-//! its announcement is discarded after a while, so the next calls pass and the first response
-//! brings the new rate. Until then, the limiter of the instance protects it.
+//! Instances are not polled (Algorithm 3, line 2). Announcements are part of responses, and the
+//! kernel replaces the rate of an instance that is silent. Idle instances need no polling either.
+//! An old announcement is discarded after a while, so that the next calls are permitted, and the
+//! first response contains the new rate. Until then, the instance is protected by its own limiter.
 //!
-//! Cost: two locks and one boxed future per call.
+//! Cost: two lock acquisitions and one boxed future per call.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ use crate::target::Target;
 pub struct ClientLayer(Arc<Target>);
 
 impl ClientLayer {
-    /// Creates a layer for calls of this process to an instance of a service. The instance's
+    /// Creates a layer for calls by this process to an instance of a service. The instance's
     /// address can serve as its name. See [`Target::new`].
     #[must_use]
     pub fn new(flow: Flow, service: &str, instance: &str) -> Self {

@@ -4,10 +4,10 @@
 //!
 //! A context is passed on explicitly, in the extensions of a request, or by the task
 //! ([`Context::scope`]). Calls and sub-tasks of one context run one after the other, so their
-//! service times add up. Parallel work gets a context per branch ([`Context::parallel`]), and its
-//! service time is the mean of the branches.
+//! service times add up. Each branch of parallel work has its own context ([`Context::parallel`]),
+//! and the service time of parallel work is the mean over its branches.
 //!
-//! Cost: an allocation per request and per branch, and an uncontended lock per change.
+//! Cost: an allocation per request and per branch, and an uncontended lock acquisition per update.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -61,8 +61,8 @@ impl Context {
         Self(Arc::new(Shared { flow, id, name, deadline, progress, fork: None }))
     }
 
-    /// Creates a context for a call whose request is unknown. It has the workflow of the call's
-    /// metadata, or else the default workflow.
+    /// Creates a context for a call whose request is unknown. The context has the workflow named in
+    /// the call's metadata, or else the default workflow.
     #[must_use]
     pub fn of_call(flow: &Flow, headers: &HeaderMap) -> Self {
         let call = metadata::read_call(headers, flow.0.key.as_ref());
@@ -71,7 +71,7 @@ impl Context {
         Self::new(flow.clone(), flow.0.classify(name), None, progress)
     }
 
-    /// Returns the name of its workflow, even if that has no configuration here.
+    /// Returns the name of its workflow, even if the workflow has no configuration in this process.
     #[must_use]
     pub fn workflow(&self) -> &str {
         self.0.name.as_str()
@@ -93,7 +93,7 @@ impl Context {
         self.0.deadline
     }
 
-    /// Returns the time to its deadline, if it has one.
+    /// Returns the time remaining until its deadline, if it has one.
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
         self.0.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
@@ -105,18 +105,18 @@ impl Context {
         *lock(&self.0.progress)
     }
 
-    /// Records that a resource without a scheduler has served it for `time`.
+    /// Records that a resource without a scheduler has served the request for `time`.
     pub fn served(&self, time: Duration) {
         lock(&self.0.progress).served(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Adds the time and work that a call spent.
+    /// Adds the time and work spent on a call.
     pub(crate) fn joined(&self, spent: Spent) {
         lock(&self.0.progress).joined(1, spent);
     }
 
-    /// Returns a context for each of `branches` parallel branches. What they spent is added to this
-    /// context when the last of them is dropped.
+    /// Returns a context for each of `branches` parallel branches. Their time and work are added to
+    /// this context when the last branch is dropped.
     #[must_use]
     pub fn parallel(&self, branches: u32) -> Vec<Self> {
         let sum = Mutex::new(Spent::default());
@@ -135,13 +135,13 @@ impl Context {
         (0..branches).map(branch).collect()
     }
 
-    /// Runs a future with this context as [`Self::current`]. A task that it spawns does not inherit
-    /// it.
+    /// Runs a future with this context as [`Self::current`]. Tasks that the future spawns do not
+    /// inherit the context.
     pub fn scope<F: Future>(self, future: F) -> impl Future<Output = F::Output> {
         CURRENT.scope(self, future)
     }
 
-    /// Returns the context of the task.
+    /// Returns the context of the current task.
     #[must_use]
     pub fn current() -> Option<Self> {
         CURRENT.try_with(Self::clone).ok()
@@ -155,8 +155,8 @@ impl Context {
         self.write_as(self.0.flow.0.caller, headers, wanted);
     }
 
-    /// Does what [`Self::write`] does, for a call by the process `caller`, which need not be the
-    /// process that serves the request.
+    /// Writes the metadata as [`Self::write`] does, but for a call by the process `caller`, which
+    /// need not be the process that serves the request.
     pub(crate) fn write_as(&self, caller: u32, headers: &mut HeaderMap, wanted: f64) {
         let Progress { upstream, total_service_ns, total_work_ns, .. } =
             self.progress().downstream();

@@ -1,17 +1,18 @@
-//! The instances of services that this process calls, by name: a bounded table of dense ids.
+//! A bounded table that assigns dense ids to the instances of the services that this process calls.
 //!
-//! Source: document 002 §5.2.4, *Rate aggregation*. Instances come and go, but the kernel's ids
-//! stay. So once a service has [`INSTANCES_MAX`] instances, a new one takes the place of the one
-//! whose last call is the oldest.
+//! Source: document 002 §5.2.4, *Rate aggregation*. Instances come and go, but the kernel's ids are
+//! permanent. Once a service has [`INSTANCES_MAX`] instances, a new one therefore replaces the one
+//! that was called least recently.
 //!
-//! Cost: O(1) per call; O(instances) for a new instance.
+//! Cost: O(1) per call, or O(instances) for a new instance.
 
 use curtail_kernel::Timestamp;
 use curtail_kernel::flow::{InstanceId, Process};
 
 /// The largest number of instances of a service in the table.
 pub(crate) const INSTANCES_MAX: usize = 256;
-/// The largest number of services in the table. Further services are called without limits.
+/// The largest number of services in the table. Any additional services are called without rate
+/// limits.
 pub(crate) const SERVICES_MAX: usize = 256;
 
 #[derive(Debug, Default)]
@@ -27,12 +28,12 @@ struct Service {
 struct Instance {
     name: String,
     id: InstanceId,
-    /// Incremented when another instance takes this place.
+    /// Incremented when another instance takes over this entry.
     generation: u32,
     called: Timestamp,
 }
 
-/// The place of an instance, valid until another instance takes it.
+/// The table entry of an instance, which is valid until another instance takes it over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     service: usize,
@@ -42,8 +43,8 @@ pub(crate) struct Place {
 }
 
 impl Services {
-    /// Returns the kernel's id of an instance, unless another one has taken its place, and records
-    /// a call.
+    /// Records a call to an instance and returns its kernel id. Returns `None` if another instance
+    /// has taken over its entry.
     pub(crate) fn id(&mut self, now: Timestamp, place: Place) -> Option<InstanceId> {
         let instance = self.0.get_mut(place.service)?.instances.get_mut(place.at)?;
         if instance.generation != place.generation {
@@ -53,7 +54,7 @@ impl Services {
         Some(instance.id)
     }
 
-    /// Returns the place of an instance, which may be new. `None` if there are too many services.
+    /// Returns the entry of an instance, which may be new. `None` if there are too many services.
     pub(crate) fn place(
         &mut self,
         process: &mut Process,

@@ -29,8 +29,8 @@ impl Flow {
         &self.0.service
     }
 
-    /// Returns the announcement for a caller: its part of the rate. `None` if it has not called
-    /// recently. The layers add it to responses.
+    /// Returns the announcement for a caller, which contains its share of the rate. Returns `None`
+    /// if the caller has not called recently. The layers add it to responses.
     #[must_use]
     pub fn announcement(&self, workflow: &str, caller: u32) -> Option<Announcement> {
         let (id, _) = self.0.classify(workflow);

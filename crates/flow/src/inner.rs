@@ -4,8 +4,8 @@
 //! Source: document 002 §5.2.4, Algorithm 3, which runs every interval.
 //!
 //! The task sleeps until the kernel's next deadline. It holds a weak reference to the process, so
-//! it ends with the last [`Flow`](crate::Flow). It starts with the first request. If the runtime
-//! that it ran in has ended, the next request starts it again.
+//! it ends with the last [`Flow`](crate::Flow). The task is started by the first request. If its
+//! runtime has shut down, the next request starts a new task.
 //!
 //! Cost: one task per process, which runs once per interval and when a waiting request may be
 //! admitted.
@@ -27,7 +27,7 @@ use crate::state::State;
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) service: String,
-    /// By workflow. The first one is the default.
+    /// Names and configured deadlines, by workflow. The first workflow is the default.
     pub(crate) workflows: Vec<(WorkflowName, Option<Duration>)>,
     pub(crate) by_name: HashMap<String, WorkflowId>,
     /// Number of classes of the default workflow: its own class, and the classes whose ids follow
@@ -68,9 +68,9 @@ impl Inner {
         deadline.map_or(Timestamp::NEVER, |instant| self.timestamp(instant))
     }
 
-    /// Returns the class of a workflow, and the name that travels with its calls. An unknown name
-    /// is passed on, because services downstream may have a configuration for it, but it creates no
-    /// state here.
+    /// Returns the class of a workflow, and the name that its calls carry. An unknown name is
+    /// passed on, because services downstream may have a configuration for it, but it creates no
+    /// state in this process.
     pub(crate) fn classify(&self, name: &str) -> (WorkflowId, WorkflowName) {
         let known = |id: WorkflowId| self.workflows[id.0 as usize].0.clone();
         match self.by_name.get(name) {
@@ -82,8 +82,8 @@ impl Inner {
         }
     }
 
-    /// Returns the class of a name without a configuration. The hasher of the table has random
-    /// keys.
+    /// Returns the class of a workflow without a configuration. The table's hasher is randomly
+    /// keyed.
     fn bucket(&self, name: &str) -> WorkflowId {
         match self.buckets {
             1 => WorkflowId(0),
@@ -104,8 +104,8 @@ impl Inner {
         self.workflows[self.at(id)].1
     }
 
-    /// Returns the contents of a rejection: the announcement for the caller, and the time to work
-    /// off the queue at the current rate.
+    /// Returns the contents of a rejection: the announcement for the caller, and the time needed to
+    /// process the queued requests at the current rate.
     pub(crate) fn turned_away(
         &self,
         workflow: WorkflowId,
@@ -118,7 +118,8 @@ impl Inner {
         (announced, drains_in.unwrap_or_default())
     }
 
-    /// Wakes the task if it would sleep for too long, and starts it if it is not running.
+    /// Wakes the task if it would otherwise sleep past the next deadline, and starts it if it is
+    /// not running.
     pub(crate) fn arm(self: &Arc<Self>, state: &mut State) {
         if state.timer.as_ref().is_none_or(AbortHandle::is_finished) {
             let task = tokio::spawn(keep_time(Arc::downgrade(self), Arc::clone(&self.notify)));
@@ -163,7 +164,7 @@ mod tests {
         builder.resource("disk", disk).hash_buckets(buckets).build().expect("sound")
     }
 
-    /// Sends 100 requests of a tenant, one every 50 ms, while another tenant sends 10 times the
+    /// Sends 100 requests for one tenant, one every 50 ms, while another tenant sends 10 times the
     /// capacity of the disk. Returns how many of the 100 meet their deadlines.
     async fn good_beside_a_flood(flow: &Flow, tenant: &str, flood: &str) -> u32 {
         let request = |name: &str| {

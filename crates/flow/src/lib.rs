@@ -1,21 +1,22 @@
-//! Cicero in real time. A process limits each workflow to a rate that it and everything downstream
-//! can sustain, and schedules sub-tasks by the remaining work of their requests. It is the kernel's
-//! [`curtail_kernel::flow`], with a clock.
+//! A real-time implementation of Cicero. A process limits each workflow to a rate that it and
+//! everything downstream can sustain, and schedules sub-tasks by the remaining work of their
+//! requests. This crate runs the kernel's [`curtail_kernel::flow`] in real time.
 //!
-//! Source: document 002 §5.2. No process has a view of the others or of the paths of requests.
-//! Requests carry metadata ([`metadata`]), and responses bring back rates.
+//! Source: document 002 §5.2. No process knows the state of the others or the paths that requests
+//! take. Requests carry metadata ([`metadata`]), and responses return rates.
 //!
 //! # Parts
 //!
 //! - [`Flow`] is one process: its workflows, its resources, and the services that it calls.
 //!   [`Flow::admit`] admits a request.
 //! - [`Context`] belongs to one request. [`Context::subtask`] runs work on a resource.
-//! - [`ServerLayer`] and [`ClientLayer`] do both over HTTP and gRPC, as tower layers around
-//!   services and clients.
-//! - [`Arrival`] and [`Target`] are the steps of these layers, for code that calls them directly.
-//! - [`Flow::snapshot`] and [`Flow::render_prometheus`] show the state. Each admission and each
-//!   sub-task is a `tracing` span of level debug, with the fields `workflow`, `wait_us` and
-//!   `outcome`. A subscriber can export these spans to OpenTelemetry.
+//! - [`ServerLayer`] and [`ClientLayer`] are tower layers that admit requests and propagate
+//!   metadata over HTTP and gRPC.
+//! - [`Arrival`] and [`Target`] provide the individual steps of these layers to code that calls
+//!   them directly.
+//! - [`Flow::snapshot`] and [`Flow::render_prometheus`] report the state of the process. Each
+//!   admission and each sub-task is a debug-level `tracing` span with the fields `workflow`,
+//!   `wait_us` and `outcome`. A subscriber can export these spans to OpenTelemetry.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
@@ -41,9 +42,9 @@
 //!
 //! # Bounds
 //!
-//! Input from outside creates only bounded state. Workflows without a configuration share one
-//! class, or a fixed number of classes ([`Builder::hash_buckets`]). Queues have configured sizes.
-//! The tables of callers, services and instances are bounded.
+//! Untrusted input can create only a bounded amount of state. Workflows without a configuration
+//! share one class, or a fixed number of classes ([`Builder::hash_buckets`]). Queues have
+//! configured sizes. The tables of callers, services and instances are bounded.
 //!
 //! Cost: a request that calls another service locks one mutex up to five times. The lock is never
 //! held for long, and never across an await.

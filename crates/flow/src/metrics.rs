@@ -1,9 +1,9 @@
-//! The snapshot as Prometheus metrics, named `curtail_flow_…`.
+//! Exports the snapshot as Prometheus metrics named `curtail_flow_…`.
 //!
 //! Source: the text exposition of OpenMetrics. Values are read during a scrape, so the data path
-//! keeps no series.
+//! maintains no time series.
 //!
-//! Cost: a snapshot per scrape.
+//! Cost: one snapshot per scrape.
 
 use std::fmt;
 
@@ -147,7 +147,7 @@ impl Flow {
         text
     }
 
-    /// Returns a collector for a registry that has other metrics, too.
+    /// Returns a collector for a registry that also contains other metrics.
     #[must_use]
     pub fn collector(&self) -> Box<dyn Collector> {
         Box::new(Metrics(self.clone()))

@@ -1,7 +1,7 @@
 //! The reasons why a request or a sub-task is not served.
 //!
-//! Source: document 002 §5.2.5, *Admission control and drop policies*: control returns to the code
-//! of the service, which can then do less work instead of none.
+//! Source: document 002 §5.2.5, *Admission control and drop policies*: control returns to the
+//! service's code, which can then respond after doing only part of the work.
 //!
 //! Cost: none.
 
@@ -25,7 +25,7 @@ impl From<Dropped> for Reason {
     }
 }
 
-/// A rejection. The request or sub-task was not served, and it cost next to nothing.
+/// A rejection. The request or sub-task was not served, and rejecting it cost almost nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", match .reason {
     Reason::Late => "it cannot meet its deadline",

@@ -38,8 +38,8 @@ pub(crate) fn rejection<B: Default>(reason: Reason, is_grpc: bool) -> Response<B
     response
 }
 
-/// Whether the server has done its work. The status of a gRPC response with a body is in its
-/// trailers. This does not wait for them.
+/// Whether the response shows that the server has done its work. The status of a gRPC response with
+/// a body is in its trailers. This function does not wait for the trailers.
 pub(crate) fn is_good<B>(response: &Response<B>) -> bool {
     let code =
         response.headers().get(GRPC_STATUS).and_then(|code| code.to_str().ok()?.parse().ok());

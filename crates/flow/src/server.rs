@@ -1,21 +1,21 @@
-//! A process as a tower layer around its own service, over HTTP or gRPC.
+//! A tower layer that admits the requests to a process's own service, over HTTP or gRPC.
 //!
 //! Source: document 002 §5.2.3 and §5.2.4, *Metadata propagation*.
 //!
-//! The layer reads the metadata of a request, waits for its admission, and gives the service a
-//! [`Context`], in the extensions of the request and as [`Context::current`]. To the response, it
-//! adds the announcement for the caller and the time that the request spent. A rejection carries
-//! the announcement, too. A request ends when the service returns the head of its response. A body
-//! that streams after that holds no slot, and counts as good even if its trailers contain an error.
-//! The status of a failed unary gRPC call is in the head, because servers then send
-//! *Trailers-Only*.
+//! The layer reads the metadata of a request, waits until the request is admitted, and passes a
+//! [`Context`] to the service, both in the extensions of the request and as [`Context::current`].
+//! To the response, it adds the announcement for the caller and the time spent on the request. A
+//! rejection also carries the announcement. A request ends when the service returns the head of its
+//! response. A body that is streamed afterwards holds no slot, and counts as good even if its
+//! trailers contain an error. The status of a failed unary gRPC call is in the head, because
+//! servers then send *Trailers-Only*.
 //!
-//! At a **trust edge**, metadata would come from clients, which may lie. So it is removed, and a
-//! function of the request determines the workflow. A client's `grpc-timeout` counts only if the
-//! workflow has no configured deadline, because clients could use an early deadline to move to the
-//! front of a queue.
+//! At a **trust edge**, metadata would come from clients, which cannot be trusted. The layer
+//! therefore removes it, and a function of the request determines the workflow. A client's
+//! `grpc-timeout` counts only if the workflow has no configured deadline, because clients could use
+//! an early deadline to move to the front of a queue.
 //!
-//! Cost: two locks and one boxed future per request.
+//! Cost: two lock acquisitions and one boxed future per request.
 
 use std::fmt;
 use std::pin::Pin;
@@ -33,7 +33,7 @@ use crate::respond::{is_good, is_grpc, rejection};
 
 type Classify = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
 
-/// Makes the requests to a service wait for admission by its process.
+/// A layer that makes the requests to a service wait until its process admits them.
 #[derive(Clone)]
 pub struct ServerLayer {
     flow: Flow,

@@ -1,8 +1,9 @@
-//! The state and the counters of a process, for people and for Prometheus.
+//! The state and the counters of a process, for operators and for Prometheus.
 //!
 //! Source: document 002 Table 5.1, *GetResourceUtilization* and *GetWorkflowArrivalRate*.
 //!
-//! Cost: one lock, O(workflows · resources), per snapshot. Requests pay nothing.
+//! Cost: per snapshot, one lock acquisition and O(workflows · resources) time. Requests pay
+//! nothing.
 
 use curtail_kernel::flow::{ResourceId, View, WorkflowId};
 
@@ -21,15 +22,16 @@ pub struct WorkflowSnapshot {
     pub late: u64,
     /// Requests that were rejected because the queue was full.
     pub full: u64,
-    /// Requests that ended well, within their deadlines.
+    /// Requests that succeeded within their deadlines.
     pub met: u64,
-    /// Admitted requests that had a deadline, and ended too late or failed.
+    /// Admitted requests that had a deadline but did not meet it, because they failed or ended too
+    /// late.
     pub missed: u64,
 }
 
 impl WorkflowSnapshot {
-    /// Combines two buckets. Keeps the lower of two rates, because that is the limit. Keeps the
-    /// longer of two times.
+    /// Combines two buckets. Keeps the lower of two rates, because the lower rate is the effective
+    /// limit. Keeps the longer of two times.
     fn add(&mut self, other: &Self) {
         let (view, with) = (self.view, other.view);
         self.view = View {
@@ -54,7 +56,7 @@ impl WorkflowSnapshot {
 pub struct ResourceSnapshot {
     /// Its name.
     pub name: String,
-    /// Number of sub-tasks that may hold it at once.
+    /// Number of sub-tasks that may hold the resource at the same time.
     pub slots: u32,
     /// Number of sub-tasks that hold it.
     pub running: u32,
@@ -71,7 +73,7 @@ pub struct ResourceSnapshot {
 /// The current state of a process, and its counters since the start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
-    /// By workflow. The first one is the default, with all of its buckets.
+    /// By workflow. The first workflow is the default workflow, and includes all of its buckets.
     pub workflows: Vec<WorkflowSnapshot>,
     /// By resource.
     pub resources: Vec<ResourceSnapshot>,

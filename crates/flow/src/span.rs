@@ -1,8 +1,9 @@
-//! Tracing spans: `admission` and `subtask`, with the workflow, the waiting time, and the outcome.
+//! Tracing spans: The spans `admission` and `subtask`, which record the workflow, the waiting time,
+//! and the outcome.
 //!
 //! Source: the `tracing` crate; `tracing-opentelemetry` shows them as spans of a trace.
 //!
-//! Cost: one atomic load if no subscriber listens to spans of level debug.
+//! Cost: one atomic load if no subscriber listens to debug-level spans.
 
 use tokio::time::Instant;
 use tracing::Span;
@@ -16,14 +17,14 @@ pub(crate) struct Wait {
 }
 
 impl Wait {
-    /// Starts the wait of a span with the fields `wait_us` and `outcome`, both empty.
+    /// Starts the wait in a span whose fields `wait_us` and `outcome` are still empty.
     pub(crate) fn begin(span: Span) -> Self {
         let since = (!span.is_disabled()).then(Instant::now);
         Self { span, since }
     }
 
-    /// Ends the wait. A request that is dropped while it waits never gets here, and its span has no
-    /// outcome.
+    /// Ends the wait. A request that is dropped while it waits never reaches this point, so its
+    /// span has no outcome.
     pub(crate) fn end<T>(self, verdict: &Result<T, Reason>) -> Span {
         let Self { span, since } = self;
         if let Some(since) = since {

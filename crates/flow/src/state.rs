@@ -1,10 +1,12 @@
 //! The kernel's [`Process`], along with the waiting requests and the counters.
 //!
-//! All of it is behind one lock, which is held only for a short time. Ids are indices into slabs:
-//! one slab for waiting requests, and one per resource for sub-tasks. Verdicts are sent under the
-//! lock, so a future that is being dropped can read its request's verdict under the same lock.
+//! All of this state is protected by one lock, which is held only briefly. Ids are indices into
+//! slabs: one slab for waiting requests, and one per resource for sub-tasks. Verdicts are sent
+//! while the lock is held, so a future that is being dropped can read its request's verdict under
+//! the same lock.
 //!
-//! Cost: that of the kernel, plus O(1), and one oneshot channel per request or sub-task that waits.
+//! Cost: O(1) in addition to the kernel's cost, and one oneshot channel per waiting request or
+//! sub-task.
 
 use curtail_kernel::Timestamp;
 use curtail_kernel::flow::{
@@ -95,7 +97,7 @@ impl State {
         }
     }
 
-    /// Advances time: rates change, and requests whose turn has come are admitted.
+    /// Advances time: updates the rates, and admits the requests that are due.
     pub(crate) fn advance(&mut self, now: Timestamp) {
         self.process.tick(now);
         while let Some((RequestId(request), outcome)) = self.process.release(now) {
@@ -106,7 +108,7 @@ impl State {
                 Ok(()) => counts.admitted += 1,
                 Err(reason) => counts.dropped(reason),
             }
-            // A future that is being dropped reads the verdict under the lock.
+            // A future that is being dropped reads the verdict while it holds the lock.
             let _ = sender.send(verdict);
         }
     }
@@ -158,7 +160,8 @@ impl State {
         self.process.withdraw(RequestId(key as u32), workflow);
     }
 
-    /// Queues a sub-task for a resource. If the result has no receiver, it starts immediately.
+    /// Queues a sub-task for a resource. If the result has no receiver, the sub-task starts
+    /// immediately.
     pub(crate) fn subtask(
         &mut self,
         now: Timestamp,
@@ -196,7 +199,7 @@ impl State {
         held_ns.unwrap_or(0)
     }
 
-    /// Starts the sub-tasks that can start. Returns the verdict on the newcomer, which has no
+    /// Starts the sub-tasks that can start. Returns the verdict on the new sub-task, which has no
     /// channel yet.
     fn schedule(
         &mut self,

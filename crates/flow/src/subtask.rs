@@ -1,13 +1,15 @@
-//! Sub-tasks: the work of a request on a resource, in the order that the scheduler chooses.
+//! Sub-tasks, each of which is the work of a request on a resource. The scheduler determines their
+//! order.
 //!
 //! Source: document 002 §5.2.2, *Request scheduling and sub-tasks*.
 //!
-//! A sub-task holds a slot until its future ends, is dropped, or panics. This time counts as
-//! service time of the request. A downstream call reports its own time. So the time for which a
-//! resource (a connection, a thread) is held during the call does not count ([`Context::hold`]).
+//! A sub-task holds a slot until its future ends, is dropped, or panics. This time counts toward
+//! the request's service time. A downstream call reports its own time. Therefore, the time for
+//! which a resource (a connection, a thread) is held during the call does not count
+//! ([`Context::hold`]).
 //!
-//! Cost: two locks per sub-task. A waiting sub-task has a oneshot channel, and a timer if there is
-//! a deadline.
+//! Cost: two lock acquisitions per sub-task. A waiting sub-task has a oneshot channel, and a timer
+//! if there is a deadline.
 
 use std::future::Future;
 use std::time::Duration;
@@ -32,20 +34,21 @@ struct Slot<'a> {
     /// The channel for the verdict, while the sub-task waits.
     verdict: Option<oneshot::Receiver<Verdict>>,
     has_left: bool,
-    /// Whether its time counts as service time of the request.
+    /// Whether its time counts toward the request's service time.
     serves: bool,
 }
 
 impl Context {
-    /// Runs a future once it has a slot of the resource. `cost_hint` is its expected time, if a
-    /// better estimate than the average of its workflow is known. Dropping the future removes the
+    /// Runs a future once a slot of the resource is available. `cost_hint` is its expected time, if
+    /// a better estimate than the average of its workflow is known. Dropping the future removes the
     /// sub-task from the queue or frees its slot.
     ///
     /// # Errors
-    /// The request is late, so the future does not start; or the queue of the resource is full.
+    /// Fails if the request is late, in which case the future is not started, or if the resource's
+    /// queue is full.
     ///
     /// # Panics
-    /// If the process has no such resource, which is a bug in the caller.
+    /// Panics if the process has no such resource, which is a bug in the caller.
     pub async fn subtask<F: Future>(
         &self,
         resource: &str,
@@ -55,8 +58,8 @@ impl Context {
         self.with_slot(resource, cost_hint, true, work).await
     }
 
-    /// Does what [`Self::subtask`] does, for calls downstream. Their responses report the time that
-    /// they spent, so it does not count here.
+    /// Runs a future as [`Self::subtask`] does, but for a downstream call. The response reports the
+    /// time spent on the call, so that time does not count here.
     ///
     /// # Errors
     /// See [`Self::subtask`].
@@ -142,8 +145,8 @@ impl Drop for Slot<'_> {
         }
         let held_ns = {
             let (mut state, now) = self.context.flow().0.lock();
-            // Verdicts are sent under the lock. A sub-task that was found to be late has already
-            // left.
+            // Verdicts are sent while the lock is held. A sub-task that was found to be late has
+            // already left.
             let verdict = self.verdict.as_mut().map(oneshot::Receiver::try_recv);
             if matches!(verdict, Some(Ok(Err(_)))) {
                 return;

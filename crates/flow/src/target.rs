@@ -1,12 +1,12 @@
-//! An instance of a downstream service, for code that performs each step itself.
-//! [`ClientLayer`](crate::ClientLayer) uses it, and so do proxies, whose balancers choose the
-//! instance of each copy.
+//! An instance of a downstream service, for code that performs each step of a call itself. It is
+//! used by [`ClientLayer`](crate::ClientLayer), and by proxies, whose balancers choose the instance
+//! for each copy.
 //!
 //! Source: document 002 §5.2.4, *Rate aggregation*.
 //!
 //! For each copy, call [`Target::called`] and, if there is a response, [`Target::returned`].
 //!
-//! Cost: one lock per copy and one per response.
+//! Cost: one lock acquisition per copy and one per response.
 
 use std::sync::{Arc, Mutex};
 
@@ -32,8 +32,8 @@ pub struct Target {
 
 impl Target {
     /// Creates an instance of a service. Its address can serve as its name. The table has room for
-    /// 256 services and 256 instances of each. Beyond that, a new instance takes the place of
-    /// another one of its service, and a new service is called without limits.
+    /// 256 services and 256 instances of each. If the table is full, a new instance replaces
+    /// another instance of the same service, and a new service is called without rate limits.
     #[must_use]
     pub fn new(flow: Flow, service: &str, instance: &str) -> Self {
         let (service, instance) = (service.to_owned(), instance.to_owned());
@@ -69,7 +69,7 @@ impl Target {
     }
 
     /// Records a copy of a call to the instance. Returns the rate at which this process wants to
-    /// send requests of the call's workflow there, in requests per second.
+    /// send requests of the call's workflow to the instance, in requests per second.
     pub fn called(&self, context: &Context) -> f64 {
         let workflow = self.workflow(context);
         let called = self.with(|state, id| {
@@ -79,14 +79,14 @@ impl Target {
         called.unwrap_or(0.0)
     }
 
-    /// Returns that rate without recording a copy.
+    /// Returns the rate that [`Self::called`] returns, but does not record a copy.
     #[must_use]
     pub fn wanted(&self, context: &Context) -> f64 {
         let workflow = self.workflow(context);
         self.with(|state, id| state.process.wants(id, workflow)).unwrap_or(0.0)
     }
 
-    /// Records a response. Returns the time that the call spent.
+    /// Records a response. Returns the time spent on the call.
     pub fn returned<B>(&self, context: &Context, response: &Response<B>) -> Option<Spent> {
         let (announced, spent) = metadata::read_response(response.headers());
         let workflow = self.workflow(context);

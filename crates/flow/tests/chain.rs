@@ -1,5 +1,5 @@
-//! Two processes in a chain, in memory and under tokio's paused clock: an entry that admits
-//! requests, and a store that does the work.
+//! Tests two processes in a chain, in memory and under tokio's paused clock. The entry admits
+//! requests, and the store does the work.
 
 mod common;
 
@@ -33,7 +33,7 @@ async fn load(chain: Chain, workflow: &'static str, per_second: u32, seconds: u3
 
 #[tokio::test(start_paused = true)]
 async fn a_flood_is_limited_at_the_entry_and_another_workflow_is_served() {
-    // The store serves 100 requests per second, and each takes 20 ms.
+    // The store serves 100 requests per second, and each request takes 20 ms.
     let config = Config { queue: 20, ..Config::default() };
     let disk = ResourceSpec { slots: 2, queue: 1_000 };
     let chain = store_and_entry(config, disk, ms(20), Workflow::default());
@@ -47,8 +47,8 @@ async fn a_flood_is_limited_at_the_entry_and_another_workflow_is_served() {
     );
     assert_eq!(polite.0, polite.1, "each polite request is served");
     assert_eq!(polite.1, 300);
-    // The target is 95 requests per second. The polite workflow takes 20 of them, so 75 per second
-    // are left. They are counted for 15 s.
+    // The target is 95 requests per second. The polite workflow sends 20 of them, so 75 requests
+    // per second are left for the other workflow. Requests are counted for 15 s.
     assert!((1_100..=1_200).contains(&flood.0), "{flood:?}");
 
     let a = entry.workflow("a").expect("configured");
@@ -56,7 +56,7 @@ async fn a_flood_is_limited_at_the_entry_and_another_workflow_is_served() {
     assert!(a.full > 26_000, "rejected where it enters: {a:?}");
     let store = chain.store_flow.snapshot();
     let of_store = store.workflow("a").expect("configured");
-    // These arrived before the first announcement.
+    // These requests arrived before the first announcement.
     assert!(of_store.full + of_store.late < 150, "{of_store:?}");
     let disk = store.resource("disk").expect("configured");
     assert_eq!((disk.running, disk.waiting, disk.full), (0, 0, 0));
@@ -90,7 +90,8 @@ async fn the_spending_of_calls_adds_up_at_the_entry() {
     let begin = Instant::now();
     assert_eq!(call(chain.entry.clone(), "a").await, 200);
     assert_eq!(begin.elapsed(), ms(30));
-    // The second request starts with the totals of the first one, before it has spent anything.
+    // The second request starts with the totals of the first one, before any time or work has been
+    // spent on it.
     let admitted = chain.entry_flow.admit("a", &Default::default()).await.expect("no limit");
     let progress = admitted.context().progress();
     assert_eq!((progress.total_service_ns, progress.total_work_ns), (30_000_000, 30_000_000));

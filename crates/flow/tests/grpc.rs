@@ -1,4 +1,4 @@
-//! The layers around services and clients of tonic, in memory.
+//! Tests the layers around tonic services and clients, in memory.
 
 mod common;
 
@@ -62,7 +62,7 @@ impl Decoder for Text {
     }
 }
 
-/// Responds with the time that is left after a sub-task of 20 ms.
+/// Responds with the time remaining after a 20 ms sub-task.
 async fn work(request: Request<String>) -> Result<Response<String>, Status> {
     let context = request.extensions().get::<Context>().expect("the layer sets it");
     let done =
@@ -79,7 +79,8 @@ fn flow(name: &str, limit: f64) -> Flow {
     builder.resource("disk", ResourceSpec { slots: 1, queue: 9 }).build().expect("sound")
 }
 
-/// Returns the client with which the entry calls the store. Each side has its own layer.
+/// Returns the client that the entry uses to call the store. The client and the server each have
+/// their own layer.
 fn client(entry: &Flow, store: &Flow) -> tonic::client::Grpc<Http> {
     let server = service_fn(|request: http::Request<tonic::body::Body>| async {
         Ok(tonic::server::Grpc::new(Text).unary(service_fn(work), request).await)

@@ -1,4 +1,4 @@
-//! Metadata over several hops, and its removal at a trust edge.
+//! Tests that metadata is propagated over several hops and removed at a trust edge.
 
 mod common;
 
@@ -16,7 +16,7 @@ use tower::{Layer as _, ServiceExt as _, service_fn};
 const ONE: ResourceSpec = ResourceSpec { slots: 1, queue: 2 };
 
 /// Builds an entry and two hops that work for 20 ms each. Also returns the headers that each hop
-/// got.
+/// received.
 fn recorded(own: Option<u64>) -> (common::Http, Arc<Mutex<Vec<HeaderMap>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let spec = WorkflowSpec { deadline: own.map(ms), ..WorkflowSpec::default() };

@@ -1,5 +1,5 @@
-//! Limits: the time at which a waiting request is admitted, each caller's part of the rate, and
-//! metadata at an edge.
+//! Tests the time at which a waiting request is admitted, each caller's share of the rate, and
+//! metadata at a trust edge.
 
 mod common;
 
@@ -22,7 +22,7 @@ async fn a_request_is_admitted_when_it_may_and_not_at_the_next_interval() {
     let meta = RequestMeta::default();
     drop(flow.admit("a", &meta).await.expect("no limit yet"));
     sleep(ms(210)).await;
-    // The idle limiter has saved up two tokens.
+    // The idle limiter has accumulated two tokens.
     let begin = Instant::now();
     for _ in 0..3 {
         drop(flow.admit("a", &meta).await.expect("there is room"));
@@ -76,7 +76,7 @@ async fn a_rate_from_before_a_long_pause_lasts_until_the_first_response() {
         sleep(ms(10)).await;
     }
     assert!((8.0..=12.0).contains(&rate()), "half of 20: {}", rate());
-    // The queue has been worked off, and the other caller has been forgotten.
+    // By the end of this wait, the queue is empty, and the other caller has been forgotten.
     sleep(ms(60_000)).await;
     for _ in 0..20 {
         let begin = Instant::now();

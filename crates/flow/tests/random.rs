@@ -1,5 +1,5 @@
-//! Random requests, some of them dropped at a random time: none is lost, and none leaves anything
-//! behind.
+//! Sends random requests, some of which are dropped at random times. No request is lost, and none
+//! leaves any state behind.
 
 mod common;
 

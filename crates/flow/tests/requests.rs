@@ -1,4 +1,4 @@
-//! Single requests: the rate of admission, dropped futures, late sub-tasks, and progress.
+//! Tests single requests: the admission rate, dropped futures, late sub-tasks, and progress.
 
 mod common;
 
@@ -108,7 +108,7 @@ async fn requests_wait_at_the_rate_and_withdraw_when_they_are_dropped() {
             begin.elapsed().as_millis()
         })
     };
-    // There is no limit in the first interval.
+    // No rate limit applies in the first interval.
     assert_eq!(admit(None).await, Ok(0));
     sleep(ms(150)).await;
     assert_eq!(admit(None).await, Ok(0));

@@ -153,7 +153,7 @@ fn compare(a: &[u8], b: &[u8]) -> Ordering {
 
 /// Returns whether a field concerns only one connection. A proxy never relays such fields (RFC 9110
 /// §7.6.1): `Connection`, `Keep-Alive`, `Proxy-Connection`, `TE`, `Trailer`, `Transfer-Encoding`,
-/// `Upgrade`, and the two `Proxy-Auth…` fields. Fields that `Connection` lists are hop-by-hop, too:
+/// `Upgrade`, and the two `Proxy-Auth…` fields. Fields that `Connection` lists are also hop-by-hop:
 /// see [`Fields::end_to_end`].
 pub fn is_hop_by_hop(name: &[u8]) -> bool {
     let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());

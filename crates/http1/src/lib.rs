@@ -1,11 +1,12 @@
-//! HTTP/1.1 for the data path between a client, a proxy and a replica.
+//! An HTTP/1.1 implementation for the data path between a client, a proxy and a replica.
 //!
 //! # Map
 //!
 //! The codec does no input or output and uses no clock. It works on a buffer of bytes:
 //!
-//! - [`parse_request`] and [`parse_response`] take a head from the buffer,
-//! - [`BodyDecoder`] takes a body from it, as the head's [`Framing`] requires,
+//! - [`parse_request`] and [`parse_response`] parse the head of a message and remove it from the
+//!   buffer,
+//! - [`BodyDecoder`] decodes a body according to the head's [`Framing`],
 //! - [`write_request`], [`write_response_head`] and [`write_chunk`] render messages.
 //!
 //! Two thin drivers connect the codec to a tokio stream:
@@ -23,13 +24,14 @@
 //! # Why not hyper
 //!
 //! - A request with both `Content-Length` and `Transfer-Encoding` must be rejected. If a proxy and
-//!   a replica disagree about which one counts, bytes that one client sent can become part of
-//!   another client's request. hyper silently uses `Transfer-Encoding`.
-//! - A replica's slot must be accounted for however a response ends: with a close before the first
-//!   byte, with half a response, with noise, or with extraneous bytes after the end. hyper maps
-//!   most of these to one error, or handles them internally.
-//! - The cost of the proxy is the processor time that it spends on a request. Here, a request is
-//!   parsed once and written once, and its fields take one allocation.
+//!   a replica disagree about which of the two applies, bytes that one client sent can become part
+//!   of another client's request. hyper silently uses `Transfer-Encoding`.
+//! - A replica's slot must be accounted for no matter how a response ends: the connection may close
+//!   before the first byte or in the middle of the response, and the replica may send invalid data
+//!   or extraneous bytes after the end. hyper maps most of these to one error, or handles them
+//!   internally.
+//! - The cost of the proxy is the CPU time that it spends on a request. With this crate, a request
+//!   is parsed once and written once, and its fields require one allocation.
 //!
 //! In return, this crate does less: no HTTP/2, no upgrades, no CONNECT, and no trailers (they are
 //! checked and dropped). A request body is available only as a whole.
@@ -38,8 +40,8 @@
 //!
 //! RFC 9112 lets a recipient be lenient in some cases that this crate rejects: a bare LF as a line
 //! end, a repeated `Content-Length` even if identical, a `Transfer-Encoding` other than exactly
-//! `chunked`, and obs-fold. Where the specification leaves no choice, the documentation names the
-//! section.
+//! `chunked`, and obs-fold. Where the specification requires a certain behavior, the documentation
+//! cites the section.
 //!
 //! # A server
 //!

@@ -99,13 +99,13 @@ impl ResponseHead {
 
 /// Takes the head of a response, including its empty line, from the start of `buf`. Returns `None`
 /// if more bytes are needed. `to_head` states whether the request was a HEAD request. The response
-/// to such a request has no body, whatever its fields are.
+/// to such a request has no body, regardless of its fields.
 ///
 /// # Errors
 ///
 /// Returns a [`BadResponse`] if the response is not valid. `buf` is then unchanged, and nothing
 /// more can be parsed from it. Like a request, a response is rejected if two of its fields give a
-/// length. A transfer coding that does not end in `chunked` is rejected, too, although RFC 9112
+/// length. A transfer coding that does not end in `chunked` is also rejected, although RFC 9112
 /// §6.3 lets a recipient read such a body until the connection closes.
 pub fn parse_response(
     buf: &mut BytesMut,

@@ -93,8 +93,8 @@ pub fn write_request<N: AsRef<[u8]>, V: AsRef<[u8]>>(
     Ok(())
 }
 
-/// Appends the head of an HTTP/1.1 response to `buf`. Interim responses and 204 never announce a
-/// length (RFC 9112 §6.3), whatever `body` is.
+/// Appends the head of an HTTP/1.1 response to `buf`. Interim responses and responses with the
+/// status 204 never announce a length (RFC 9112 §6.3), regardless of `body`.
 pub fn write_response_head<N: AsRef<[u8]>, V: AsRef<[u8]>>(
     buf: &mut BytesMut,
     status: u16,

@@ -1,16 +1,18 @@
 //! Estimates the difference between the minimum of k service times and their infimum.
 //!
-//! From a query's k times in sorted order, the mean minimum over all subsets of m times is known
-//! exactly: the i-th smallest time (counted from 0) is the minimum of a share C(k-1-i, m-1)/C(k, m)
-//! of the subsets. This shows how far the minimum drops when m grows from k/4 to k/2, and from k/2
-//! to k. If the minimum approaches its limit as a power of k, each drop is a constant share of the
-//! previous one, and the remaining drops form a geometric series. That holds for bodies that begin
-//! like a power (exponential, gamma, Weibull, uniform). For others, such as the log-normal, the
-//! share itself still grows with each doubling. Therefore the last growth of this share, which is
-//! measured from subsets of k/8 or more times, is added once. A log-normal approaches its infimum
-//! only for astronomically large k, so the estimate is about a third too low.
+//! Sorted, the k times of a query determine the mean minimum over all subsets of m times exactly:
+//! the i-th smallest time (counted from 0) is the minimum in a fraction C(k-1-i, m-1)/C(k, m) of
+//! the subsets. These means show how far the minimum drops when m grows from k/4 to k/2, and from
+//! k/2 to k. If the minimum approaches its limit as a power of k, each drop is a constant share of
+//! the previous one, and the remaining drops form a geometric series. This holds for distributions
+//! that follow a power law near their infimum (exponential, gamma, Weibull, uniform). For other
+//! distributions, such as the log-normal, this share grows each time k doubles. The estimate
+//! therefore adds the most recent growth of the share to it once. This growth is measured from
+//! subsets of k/8 or more times. A log-normal approaches its infimum only for astronomically large
+//! k, so the estimate is about a third too low.
 //!
-//! Source: U-statistics (Hoeffding 1948); Richardson extrapolation of a power. Cost: O(n log n).
+//! Source: U-statistics (Hoeffding 1948), and Richardson extrapolation of a power law. Cost: O(n
+//! log n).
 
 use serde::Serialize;
 
@@ -18,11 +20,11 @@ use super::executions::{Executions, View};
 
 /// Subset sizes are multiples of an eighth of k, so a query needs at least this many executions.
 const PARTS: usize = 8;
-/// The slowest decline per doubling that is extrapolated. At this decline, 19 times the last drop
-/// remains.
+/// The largest ratio of a drop to the previous one that is extrapolated. At this ratio, the
+/// remaining drops add up to 19 times the last one.
 const SLOWEST: f64 = 0.95;
-/// The fastest decline per doubling that is extrapolated. At this decline, about a twentieth of the
-/// last drop remains.
+/// The smallest ratio of a drop to the previous one that is extrapolated. At this ratio, the
+/// remaining drops add up to about a twentieth of the last one.
 const FASTEST: f64 = 0.05;
 
 /// The remaining error by which P is overestimated and J underestimated.
@@ -30,16 +32,17 @@ const FASTEST: f64 = 0.05;
 pub struct Bias {
     /// The mean over the queries, in nanoseconds, 0 or more.
     pub ns: f64,
-    /// The standard error over queries, in nanoseconds. Equals `ns` for a single query.
+    /// The standard error of the mean over the queries, in nanoseconds. It equals `ns` for a single
+    /// query.
     pub standard_error_ns: f64,
-    /// The bias as a share of mean P. A mean P below 1 ns counts as 1 ns.
+    /// The bias as a share of the mean P. A mean P below 1 ns counts as 1 ns.
     pub share: f64,
     /// The power of k with which the bias declines: 1 for an exponential body.
     pub power: f64,
 }
 
 impl Bias {
-    /// Whether the bias plus two standard errors is at most this share of mean P.
+    /// Whether the bias plus two standard errors is at most this share of the mean P.
     pub fn is_within(&self, tolerance: f64) -> bool {
         self.ns == 0.0 || self.share * (1.0 + 2.0 * self.standard_error_ns / self.ns) <= tolerance
     }
@@ -52,7 +55,8 @@ impl View<'_> {
         let mut p_ns = 0.0;
         let mut rest = 0.0;
         for times in self.times_by_query() {
-            // The subset sizes double. The largest subset contains all but a few of the times.
+            // Each subset size is twice the previous one. The largest subsets omit at most seven of
+            // the times.
             let whole = times.len() / PARTS * PARTS;
             let Some(&least) = times.first().filter(|_| whole > 0) else {
                 continue;
@@ -106,8 +110,8 @@ impl View<'_> {
     }
 }
 
-/// Takes all subsets of `size` sorted times, and returns the mean difference between a subset's
-/// minimum and the overall minimum.
+/// Returns the mean difference between a subset's minimum and the overall minimum, over all subsets
+/// of `size` of the sorted times.
 fn mean_excess(sorted: &[u64], size: usize) -> f64 {
     let Some(&least) = sorted.first() else {
         return 0.0;
@@ -124,12 +128,12 @@ fn mean_excess(sorted: &[u64], size: usize) -> f64 {
     excess
 }
 
-/// A rule for the number of executions per query.
+/// The rule that determines how often each query is executed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Repetitions {
-    /// The minimum per query.
+    /// The minimum number of executions per query.
     pub least: u32,
-    /// The maximum per query, even if P has not converged.
+    /// The maximum number of executions per query, even if P has not converged by then.
     pub most: u32,
     /// The acceptable bias of P, as a share of its mean.
     pub tolerance: f64,
@@ -138,7 +142,7 @@ pub struct Repetitions {
 /// Whether more executions are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// Execute each query more often.
+    /// Each query must be executed more often.
     NotYet,
     /// The bias of P is within the tolerance.
     Converged,
@@ -147,7 +151,7 @@ pub enum Stop {
 }
 
 impl Repetitions {
-    /// Decides whether these executions suffice.
+    /// Decides whether a view contains enough executions.
     pub fn stop(&self, executions: &Executions) -> Stop {
         let is_known = |bias: Bias| bias.is_within(self.tolerance);
         match executions.repetitions() {

@@ -17,13 +17,14 @@ pub struct Executions {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct QueryTimes {
-    /// The index of its class.
+    /// The index of the query's class.
     pub(super) class: u32,
     /// The number of executions.
     pub(super) executions: u32,
     /// P, the minimum service time so far, in nanoseconds.
     pub(super) p_ns: u64,
-    /// The first execution with that time. Its jitter is 0 by definition.
+    /// The index of the first execution that took this time. The jitter of this execution is 0 by
+    /// definition.
     least_at: u32,
 }
 
@@ -34,8 +35,8 @@ struct Execution {
 }
 
 impl Executions {
-    /// Creates an empty set. The argument contains the class (type) of query 0, of query 1, and so
-    /// on. If there are no classes, give all queries the same one.
+    /// Creates an empty set. `of_queries` yields the class (type) of query 0, of query 1, and so
+    /// on. Callers without classes pass the same class for all queries.
     pub fn new<C: AsRef<str>>(of_queries: impl IntoIterator<Item = C>) -> Executions {
         let mut known: BTreeMap<String, u32> = BTreeMap::new();
         let mut classes = Vec::new();
@@ -50,9 +51,10 @@ impl Executions {
         Executions { classes, queries, order: Vec::new() }
     }
 
-    /// Adds an execution of `query` (counted from 0) that took `service_ns` nanoseconds. Call this
-    /// in execution order, because the order reveals clusters of hiccups. Once there are
-    /// [`EXECUTIONS_MAX`] executions, this adds nothing and returns false.
+    /// Adds an execution of `query` (counted from 0) that took `service_ns` nanoseconds. Executions
+    /// must be added in the order in which they ran, because this order reveals clusters of
+    /// hiccups. If the set already contains [`EXECUTIONS_MAX`] executions, the new one is not added
+    /// and the method returns false.
     pub fn push(&mut self, query: usize, service_ns: u64) -> bool {
         if self.order.len() >= EXECUTIONS_MAX {
             return false;
@@ -77,7 +79,7 @@ impl Executions {
         self.order.len()
     }
 
-    /// Whether there are no executions.
+    /// Whether the set contains no executions.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
@@ -87,7 +89,7 @@ impl Executions {
         self.queries.get(query).filter(|query| query.executions > 0).map(|query| query.p_ns)
     }
 
-    /// Returns the smallest number of executions of any query.
+    /// Returns the number of executions of the query that was executed least often.
     pub fn repetitions(&self) -> u32 {
         self.queries.iter().map(|query| query.executions).min().unwrap_or(0)
     }
@@ -97,27 +99,28 @@ impl Executions {
         View { executions: self, class: None }
     }
 
-    /// Returns a view of the queries in the class at this index of [`classes`](Self::classes).
+    /// Returns a view of the queries whose class has this index in [`classes`](Self::classes).
     /// `None` if the index is out of range.
     pub fn class(&self, index: usize) -> Option<View<'_>> {
         (index < self.classes.len()).then_some(View { executions: self, class: Some(index as u32) })
     }
 }
 
-/// The executions of one class, or all of them.
+/// The executions of one class, or of all classes.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     executions: &'a Executions,
     class: Option<u32>,
 }
 
-/// An execution, with P of its query.
+/// An execution and the P of its query.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
     pub(super) query: usize,
     pub(super) service_ns: u64,
     pub(super) p_ns: u64,
-    /// Whether P is the time of this execution. If so, its jitter does not count as a sample.
+    /// Whether the P of the query was measured in this execution. If so, its jitter does not count
+    /// as a sample.
     pub(super) is_least: bool,
 }
 
@@ -158,7 +161,8 @@ impl<'a> View<'a> {
         self.class.is_none_or(|class| class == query.class)
     }
 
-    /// Returns the number of queries in the whole set, which callers need to size tables.
+    /// Returns the number of queries in the whole set. Callers use it as the size of tables that
+    /// are indexed by query.
     pub(super) fn numbers(self) -> usize {
         self.executions.queries.len()
     }

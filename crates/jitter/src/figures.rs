@@ -1,45 +1,45 @@
 //! The data of Figures 6.1 and 6.2 of document 000: the complementary distributions of P, J and
-//! their sum, on logarithmic axes; and the jitter of each execution against its query, with the
-//! queries ordered by P.
+//! their sum on logarithmic axes, and a plot of the jitter of executions against their queries,
+//! which are ordered by P.
 //!
-//! All executions would be too many dots, so the second figure shows a uniform random sample
-//! without replacement, drawn from a seed. Source: selection sampling, Knuth, "The Art of Computer
-//! Programming" 3.4.2, algorithm S. Cost: O(n log n) to sort.
+//! A dot for each execution would be too many, so the second figure shows a uniform random sample
+//! without replacement. A seed determines the sample. Source: selection sampling, Knuth, "The Art
+//! of Computer Programming" 3.4.2, algorithm S. Cost: O(n log n) to sort.
 
 use curtail_dist::seed;
 use rand_distr::{Distribution as _, StandardUniform};
 
 use super::executions::View;
 
-/// A complementary distribution function: ascending times in nanoseconds, and for each the share of
-/// samples that are at least as long (above 0, at most 1).
+/// A complementary distribution function: pairs of a time in nanoseconds, in ascending order, and
+/// the share of samples that are at least as long (above 0, at most 1).
 pub type Curve = Vec<(u64, f64)>;
 
-/// The three curves, at shares spread evenly over a logarithmic axis.
+/// The three curves. The shares of their points are evenly spaced on a logarithmic axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ccdf {
-    /// P of the queries.
+    /// The distribution of P over the queries.
     pub p: Curve,
-    /// J of the executions.
+    /// The distribution of J over the executions.
     pub j: Curve,
-    /// P + J of the executions, the service time.
+    /// The distribution of the service time, P + J, over the executions.
     pub service: Curve,
 }
 
-/// The line and the dots of a figure. The rank of a query is its position in ascending order of P,
-/// counted from 0.
+/// The line and the dots of Figure 6.2. The rank of a query is its position in ascending order of
+/// P, counted from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ranked {
-    /// Queries as pairs of rank and P in nanoseconds. They are evenly spread over the ranks if
-    /// there are more queries than requested.
+    /// Queries as pairs of rank and P in nanoseconds. If there are more queries than requested, the
+    /// selected ones are evenly spaced by rank.
     pub queries: Vec<(usize, u64)>,
     /// Executions in execution order, as pairs of their query's rank and J in nanoseconds.
     pub executions: Vec<(usize, u64)>,
 }
 
 impl View<'_> {
-    /// Returns the curves, with at most `points` points each. They always include the longest time,
-    /// and the shortest if `points` is 2 or more.
+    /// Returns the curves, with at most `points` points each. Each curve includes the longest time,
+    /// and also the shortest time if `points` is 2 or more.
     pub fn ccdf(&self, points: usize) -> Ccdf {
         Ccdf {
             p: curve(self.queries().map(|(_, query)| query.p_ns).collect(), points),
@@ -49,7 +49,7 @@ impl View<'_> {
     }
 
     /// Returns at most `points` queries and at most `points` executions. The same seed always
-    /// selects the same ones.
+    /// selects the same executions.
     pub fn ranked(&self, points: usize, seed: u64) -> Ranked {
         let mut order: Vec<_> = self.queries().map(|(query, of)| (of.p_ns, query)).collect();
         order.sort_unstable();
@@ -81,8 +81,8 @@ impl View<'_> {
 fn curve(mut times: Vec<u64>, points: usize) -> Curve {
     times.sort_unstable();
     let count = times.len();
-    // Starts at the longest time, which has the smallest share. There are never more points than
-    // samples.
+    // The first point is the longest time, which has the smallest share. A curve never has more
+    // points than there are samples.
     let points = points.min(count);
     let steps = points.saturating_sub(1).max(1) as f64;
     let rank = |point: usize| (count as f64).powf(point as f64 / steps).round() as usize;

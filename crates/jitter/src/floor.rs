@@ -1,11 +1,11 @@
 //! Attributes hiccups to the machine or to the leaf.
 //!
-//! The *floor* is a set of gaps during which a loop that only reads the clock did not run. It is
-//! observed on the same processors while the leaf is idle. Gaps hit any running thread, so they hit
-//! an execution of length P with probability 1 - e^(-rate·P).
+//! The *floor* is a set of gaps during which a loop that only reads the clock did not run. The
+//! floor is observed on the same processors while the leaf is idle. Gaps hit any running thread, so
+//! the probability that a gap hits an execution of length P is 1 - e^(-rate·P).
 //!
-//! Only gaps that would pass for hiccups count: those that are at least half as long as the mean
-//! hiccup, or at least as long as the shortest one. Two tests then decide:
+//! A gap counts only if it could be mistaken for a hiccup: it must be at least half as long as the
+//! mean hiccup, or at least as long as the shortest one. Two tests then decide:
 //!
 //! - *Is it the leaf?* If the leaf and the loop were hit at the same rate, the leaf's share of the
 //!   hits would match its share of the time (the conditional test of two Poisson rates).
@@ -16,9 +16,10 @@
 //! leaf, either the machine was busier then, or a loop that never sleeps is interrupted more often
 //! than a leaf that does. Such a floor explains nothing.
 //!
-//! If machine pauses are about as long as the leaf's hiccups, jitter alone cannot separate them.
-//! But the floor contains the number and the lengths of such pauses. Both are subtracted from the
-//! observations: counts from counts, time from time.
+//! If machine pauses are about as long as the leaf's hiccups, jitter alone cannot separate the two.
+//! However, the floor contains the number and the lengths of such pauses. The number of pauses is
+//! subtracted from the number of slow executions. Their total length is subtracted from the time by
+//! which these executions were delayed.
 //!
 //! Source: Przyborowski and Wilenski, "Homogeneity of results in testing samples from Poisson
 //! series", 1940 (the conditional test); Garwood 1936 (the interval of a rate); the ratio's
@@ -34,7 +35,7 @@ use super::interval::{self, Estimate, at_least, difference, poisson};
 /// Hiccups beyond the floor are attributed to the leaf if their p-value is below this.
 const SIGNIFICANT: f64 = 0.001;
 
-/// The observations of a loop that only reads the clock.
+/// The gaps observed by a loop that only reads the clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Floor {
     /// The time for which the loop ran, excluding gaps.
@@ -62,7 +63,7 @@ impl Floor {
         at_least(slow, slow + gaps, share)
     }
 
-    /// Whether the loop was hit more often than the leaf, beyond chance.
+    /// Whether the loop was hit more often than the leaf, by more than chance can explain.
     fn exceeds(&self, summary: &Summary, slow: f64, gaps: f64) -> bool {
         let (slow, share) = self.shares(summary, slow);
         at_least(gaps, slow + gaps, 1.0 - share) < SIGNIFICANT
@@ -75,12 +76,12 @@ impl Floor {
         (slow / dispersion, leaf_ns / (leaf_ns + self.ran_ns as f64))
     }
 
-    /// Returns the number and the sum of the gaps of at least `least_ns`.
+    /// Returns the number and the total length of the gaps of at least `least_ns`.
     fn gaps_from(&self, least_ns: u64) -> (u64, u128) {
         let long = self.gaps.iter().filter(|&&(length, _)| length >= least_ns);
         long.fold((0, 0), |(count, sum), &(length, of)| {
-            // The sum of the gaps is less than the observed time, but the number of gaps of length
-            // 0 is unbounded.
+            // The total length of the gaps is less than the observed time, but the number of gaps
+            // of length 0 is unbounded.
             (u64::saturating_add(count, of), sum + u128::from(length) * u128::from(of))
         })
     }
@@ -90,7 +91,7 @@ fn mean(count: u64, total: u128) -> Option<f64> {
     (count > 0).then(|| total as f64 / count as f64)
 }
 
-/// The frequency and length of gaps that hit executions.
+/// How often gaps hit executions, and how long these gaps are.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct FloorHits {
     /// The probability that a gap hits an execution, from 0 to 1.
@@ -105,41 +106,42 @@ pub struct FloorHits {
 pub enum Blame {
     /// There are no hiccups.
     None,
-    /// Gaps on the machine explain all of them.
+    /// Gaps on the machine explain all hiccups.
     Machine,
     /// There are more hiccups than the floor explains, and the floor's share is smaller than the
-    /// uncertainty of their probability.
+    /// uncertainty of the hiccup probability.
     Leaf,
     /// There are more hiccups than the floor explains, and the floor's share exceeds the
-    /// uncertainty of their probability.
+    /// uncertainty of the hiccup probability.
     Both,
     /// There are too few hiccups or gaps to decide, the floor was not observed for long enough, or
-    /// the floor exceeds the hiccups.
+    /// the loop was hit significantly more often than the leaf.
     Undecided,
 }
 
-/// The cause of the hiccups, and the part that the floor explains.
+/// The cause of the hiccups, and the share of them that the floor explains.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Attribution {
     /// The cause.
     pub blame: Blame,
-    /// The effect of the floor alone on these executions. It counts only gaps that would pass for
-    /// hiccups, or all gaps if there are no hiccups.
+    /// The effect that the floor alone would have on these executions. It counts only gaps that
+    /// would pass for hiccups, or all gaps if there are no hiccups.
     pub floor: FloorHits,
     /// The shortest gap that is counted, in nanoseconds.
     pub gaps_from_ns: u64,
     /// Whether the loop was hit more often than the leaf. The floor then does not apply to these
     /// executions.
     pub floor_exceeds: bool,
-    /// The leaf's part, after subtracting the floor. `None` without hiccups.
+    /// The leaf's own hiccups, after the floor is subtracted. `None` without hiccups.
     pub leaf: Option<LeafHiccups>,
-    /// The probability of at least this number of hits on the leaf if it is hit no more often than
-    /// the loop, from 0 to 1. It is 1 if there are no hiccups.
+    /// The p-value, from 0 to 1: the probability of at least the observed number of hits on the
+    /// leaf, assuming that it is hit no more often than the loop. The p-value is 1 if there are no
+    /// hiccups.
     pub p_value: f64,
 }
 
 impl View<'_> {
-    /// Compares the hiccups in a summary of these executions with a floor.
+    /// Compares the hiccups in `summary`, which must describe these executions, with a floor.
     pub fn attribute(&self, summary: &Summary, floor: &Floor) -> Attribution {
         let hiccups = &summary.hiccups;
         let (Some(duration), Some(from_ns)) = (hiccups.duration_ns, hiccups.from_ns) else {
@@ -158,7 +160,7 @@ impl View<'_> {
         let gaps = gaps as f64;
         let p_value = floor.explains(summary, hiccups.count, gaps);
         let expected = self.expected(floor, gaps_from_ns);
-        // The lower bound on the floor's number of gaps, as a share of the estimate.
+        // The lower bound on the number of gaps in the floor, as a share of the estimated number.
         let sure = if gaps > 0.0 { poisson(gaps).low / gaps } else { 0.0 };
         let lost = hiccups.probability.value - hiccups.probability.low;
         let shows = expected.probability * sure > lost;
@@ -179,8 +181,9 @@ impl View<'_> {
     }
 
     /// Returns the smallest jitter of the executions that are the leaf's hiccups or machine pauses.
-    /// This is the last valley, if the floor explains all other executions beyond it. Otherwise it
-    /// is the start of the hiccups, because the executions between the two are neither.
+    /// This is the jitter at the last valley, if the floor explains the executions beyond it that
+    /// are not hiccups. Otherwise it is the jitter at which the hiccups start, because those
+    /// executions are then neither hiccups nor machine pauses.
     fn start(self, summary: &Summary, from_ns: f64, floor: &Floor) -> f64 {
         let hiccups = &summary.hiccups;
         let Some(valley_ns) = hiccups.valley_ns.filter(|valley| *valley < from_ns) else {
@@ -195,7 +198,7 @@ impl View<'_> {
         }
     }
 
-    /// Returns the mean effect on the executions, assuming that each runs for P.
+    /// Returns the mean effect of the floor on the executions, assuming that each one runs for P.
     pub(super) fn expected(self, floor: &Floor, least_ns: u64) -> FloorHits {
         let (count, total_ns) = floor.gaps_from(least_ns);
         let rate = count as f64 / floor.ran_ns as f64;
@@ -210,8 +213,8 @@ impl View<'_> {
     }
 }
 
-/// A duration is estimated only if the leaf's count is at least this multiple of its standard
-/// error.
+/// The duration of the leaf's hiccups is estimated only if their number is at least this multiple
+/// of its standard error.
 const ENOUGH: f64 = 3.0;
 
 /// The leaf's own hiccups.
@@ -219,7 +222,8 @@ const ENOUGH: f64 = 3.0;
 pub struct LeafHiccups {
     /// The probability that an execution has a hiccup.
     pub probability: Estimate,
-    /// Their mean length, in nanoseconds. `None` if too few remain.
+    /// The mean length of the leaf's hiccups, in nanoseconds. `None` if too few hiccups remain
+    /// after the subtraction.
     pub duration_ns: Option<Estimate>,
 }
 
@@ -233,7 +237,7 @@ fn leaf(view: View<'_>, summary: &Summary, from_ns: f64, floor: &Floor) -> LeafH
         let side = if is_slow(ns) { &mut slow } else { &mut others };
         *side = side.with(ns as f64, 1.0);
     }
-    // A slow execution also has the usual jitter, which is subtracted.
+    // A slow execution also has the usual jitter, so the mean of that jitter is subtracted.
     let usual = others.mean();
     let seen = Moments {
         count: slow.count,
@@ -251,7 +255,8 @@ fn leaf(view: View<'_>, summary: &Summary, from_ns: f64, floor: &Floor) -> LeafH
     let seen_probability = interval::probability(seen.count / dispersion, all / dispersion);
     LeafHiccups {
         probability: difference(seen_probability, poisson(gaps.count).scaled(scale / all)),
-        // As with all hiccups, the measurement overhead after a hiccup may be different.
+        // The measurement overhead after a hiccup may differ from the usual overhead, so the
+        // interval is widened.
         duration_ns: duration(seen, gaps, scale, dispersion).map(|of| of.widened(usual)),
     }
 }

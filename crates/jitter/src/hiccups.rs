@@ -1,14 +1,14 @@
 //! Estimates the probability and duration of hiccups, with confidence intervals.
 //!
 //! The probability that an execution is a hiccup is the posterior probability of the components
-//! beyond the last valley. The estimates use these probabilities as weights. The intervals cover
-//! the estimates with these weights and those with a cut at the valley, so they are wider if the
-//! classification matters. Clusters reduce the sample size.
+//! beyond the last valley. The estimates use these probabilities as weights. The intervals also
+//! cover the estimates that result from a cut at the valley, so they are wider if the two
+//! classifications disagree. If hiccups occur in clusters, the effective sample size is smaller.
 //!
 //! The bias of P affects the jitter of hiccups and of other executions equally, so it cancels in
 //! the duration, which is their difference. If no hiccups are found, the probability has an upper
-//! bound: all executions beyond the clearest valley could be hiccups, however doubtful that valley
-//! is.
+//! bound: all executions beyond the clearest valley could be hiccups, even if that valley is not
+//! significant.
 //!
 //! Cost: O(n) for the dispersion, O(bins) otherwise.
 
@@ -29,16 +29,18 @@ pub struct Hiccups {
     /// The probability that an execution has a hiccup. If J is not bimodal, this is 0 with an upper
     /// bound.
     pub probability: Estimate,
-    /// Their mean J minus that of the others, in nanoseconds. `None` if J is not bimodal.
+    /// The mean J of the hiccups minus the mean J of the other executions, in nanoseconds. `None`
+    /// if J is not bimodal.
     pub duration_ns: Option<Estimate>,
     /// The smallest jitter at which an execution is more likely a hiccup than not, in nanoseconds.
     /// `None` if J is not bimodal.
     pub from_ns: Option<f64>,
-    /// The jitter at the last valley, in nanoseconds. Lower than `from_ns` if other slow executions
-    /// overlap with the hiccups. `None` if J is not bimodal.
+    /// The jitter at the last valley, in nanoseconds. This is lower than `from_ns` if other slow
+    /// executions overlap with the hiccups. `None` if J is not bimodal.
     pub valley_ns: Option<f64>,
-    /// The variance of their counts, over time or by query, relative to that of independent
-    /// hiccups; 1 or more. The intervals allow for it.
+    /// The index of dispersion, 1 or more: the variance of the hiccup counts, over time or by
+    /// query, divided by the variance that independent hiccups would have. The intervals allow for
+    /// this dispersion.
     pub dispersion: f64,
 }
 
@@ -47,7 +49,7 @@ pub struct Hiccups {
 pub struct Intermediate {
     /// The share of the executions in this mode.
     pub probability: f64,
-    /// Their mean J minus that of the body, in nanoseconds.
+    /// The mean J of this mode minus the mean J of the body, in nanoseconds.
     pub duration_ns: f64,
 }
 
@@ -82,9 +84,9 @@ impl Side {
         let hiccups = self.hiccups.variance().max(others);
         let squares = hiccups / freedom(&self.hiccups) + others / freedom(&self.others);
         let chance = interval::mean(value, squares.sqrt(), self.hiccups.count / dispersion);
-        // The jitter of the others includes measurement overhead (the network, a wakeup). After a
-        // hiccup, the overhead may be anything from zero to twice as much, because a thread that
-        // slept for a long time wakes up slowly.
+        // The jitter of the other executions includes measurement overhead (the network, a wakeup).
+        // After a hiccup, the overhead may be anything from zero to twice as much, because a thread
+        // that slept for a long time wakes up slowly.
         chance.widened(self.others.mean())
     }
 }
@@ -104,7 +106,7 @@ pub(super) fn estimate(
     let dispersion = dispersion(view, from_ns);
     let readings = modes.readings.iter();
     let sides: Vec<Side> = readings.flat_map(|of| sides(histogram, mixture, least, of)).collect();
-    // Returns the interval that covers all readings.
+    // The resulting interval covers the intervals of all readings.
     let hull = |of: fn(&Side, f64) -> Estimate| {
         let [first, others @ ..] = &sides[..] else { return None };
         let first = of(first, dispersion);
@@ -124,12 +126,13 @@ pub(super) fn estimate(
     }
 }
 
-/// Returns the moments of a reading: by posterior probability, by a cut, and with the hiccups that
-/// the body hides.
+/// Returns three versions of a reading's moments: with executions weighted by posterior
+/// probability, with a cut, and with the hiccups that the body hides.
 fn sides(histogram: &LogHistogram, mixture: &Mixture, least: f64, reading: &Reading) -> [Side; 3] {
     let cut = |at: usize| f64::from(u8::from(at >= reading.from));
     let posterior = |at: usize| match at >= reading.least {
-        // A bin that is far from every component is classified by its side of the cut.
+        // A bin that is far from every component is classified by the side of the cut on which it
+        // lies.
         true => {
             let share = reading.mixture.share_from(reading.component, LogHistogram::middle(at));
             share.unwrap_or_else(|| cut(at))
@@ -164,7 +167,7 @@ fn none(
 ) -> Hiccups {
     let doubtful = modes.doubtful.min(histogram.bins.len());
     let count = histogram.count_in(doubtful..histogram.bins.len());
-    // Includes the hiccups that the body hides, as above.
+    // As above, this includes the hiccups that the body hides.
     let (dispersion, hidden) = match count > 0.0 {
         true => (
             dispersion(view, histogram.edge_ns(doubtful)),
@@ -206,24 +209,25 @@ pub(super) fn intermediate(
     between.collect()
 }
 
-/// The number of stretches of time. Each is long enough to show the correlation within it.
+/// The number of time intervals. Each interval is long enough to contain correlated executions.
 const BATCHES: usize = 30;
-/// The 97.5 % quantile of the standard normal.
+/// The 97.5 % quantile of the standard normal distribution.
 const NORMAL: f64 = 1.959_964;
 
-/// Returns the variance of the counts of executions with a jitter of at least `from_ns`, relative
-/// to that of independent executions; 1 or more.
+/// Returns the index of dispersion, 1 or more: the variance of the counts of slow executions,
+/// divided by the variance that independent executions would have. An execution is slow if its
+/// jitter is at least `from_ns`.
 ///
-/// This is the larger of two indices of dispersion: that of the counts in [`BATCHES`] stretches of
-/// time, and that of the counts by query. Dividing the executions by it gives the effective sample
-/// size. The index is itself uncertain, so it is increased by the squared ratio of Student's t to
-/// the normal quantile.
+/// This is the larger of two indices of dispersion: one for the counts in [`BATCHES`] time
+/// intervals, and one for the counts by query. The effective sample size is the number of
+/// executions divided by the index. The index is itself uncertain, so it is increased by the
+/// squared ratio of Student's t to the normal quantile.
 ///
 /// Source: the method of batch means (Law and Kelton, section 9.5), applied to indicators; Kish,
 /// "Survey Sampling", 1965, for the effective sample size.
 fn dispersion(view: View<'_>, from_ns: f64) -> f64 {
     let all = view.iter().count();
-    // Per group: the numbers of all executions and of slow ones.
+    // Each pair contains the number of executions in a group and the number of slow ones.
     let mut by_query = vec![(0.0, 0.0); view.numbers()];
     let mut by_time = vec![(0.0, 0.0); BATCHES.min(all)];
     for (at, execution) in view.iter().enumerate() {

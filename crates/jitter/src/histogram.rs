@@ -4,7 +4,7 @@
 //! is subtracted. The offset removes this tail: it makes the quartiles of the logarithms symmetric.
 //! For a shifted log-normal distribution, this recovers the shift.
 //!
-//! Cost: O(n), and at most 2,100 bins for any number of executions.
+//! Cost: O(n), with at most 2,100 bins for any number of executions.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use super::executions::View;
 /// The width of a bin: 1/32 of an octave.
 pub(super) const WIDTH: f64 = std::f64::consts::LN_2 / 32.0;
 
-/// Count, mean and variance of weighted values.
+/// The count, mean and variance of weighted values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Moments {
     pub(super) count: f64,
@@ -27,7 +27,7 @@ impl Moments {
         values.fold(Moments::default(), |sums, (value, times)| sums.with(value, times))
     }
 
-    /// Returns the weighted sum of moments.
+    /// Adds moments, each multiplied by its weight.
     pub(super) fn sum<'a>(weighted: impl Iterator<Item = (f64, &'a Moments)>) -> Moments {
         weighted.fold(Moments::default(), |sums, (weight, of)| Moments {
             count: sums.count + weight * of.count,
@@ -36,7 +36,7 @@ impl Moments {
         })
     }
 
-    /// Adds a value `times` times.
+    /// Adds a value with the weight `times`.
     pub(super) fn with(self, value: f64, times: f64) -> Moments {
         Moments {
             count: self.count + times,
@@ -58,7 +58,7 @@ impl Moments {
 /// The jitter of all executions, except those whose time is P, on a logarithmic scale.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LogHistogram {
-    /// In nanoseconds, 1 or more.
+    /// The offset in nanoseconds, 1 or more.
     pub(super) offset: f64,
     /// The greatest common divisor of all service times: the clock's resolution, in nanoseconds.
     pub(super) quantum: f64,
@@ -104,12 +104,12 @@ impl LogHistogram {
         self.bins[bins].iter().map(|bin| bin.count).sum()
     }
 
-    /// Returns the total jitter at and beyond `bin`, in nanoseconds.
+    /// Returns the total jitter of the executions in `bin` and all later bins, in nanoseconds.
     pub(super) fn time_from(&self, bin: usize) -> f64 {
         self.bins[bin..].iter().map(|bin| bin.sum).sum()
     }
 
-    /// Returns the moments of the logarithms in these bins.
+    /// Returns the moments of the logarithm of jitter over the executions in these bins.
     pub(super) fn logarithms(bins: &[Moments], range: Range<usize>) -> Moments {
         Moments::of(range.map(|at| (LogHistogram::middle(at), bins[at].count)))
     }
@@ -126,7 +126,7 @@ impl LogHistogram {
 }
 
 fn common_divisor(mut a: u64, mut b: u64) -> u64 {
-    // A divisor of 1 cannot become smaller.
+    // A divisor of 1 is final, because it cannot become smaller.
     if a == 1 {
         return 1;
     }
@@ -148,7 +148,7 @@ fn offset(jitter: &mut [u64]) -> f64 {
     };
     let [low, median, high, most] = [0.25, 0.5, 0.75, 0.9].map(&mut quantile);
     if median == 0.0 {
-        // Most times are equal to the minimum, or the clock is too coarse.
+        // This happens if most times are equal to the minimum, or if the clock is too coarse.
         let body = if high > 0.0 { high } else { most };
         return body.max(1.0);
     }

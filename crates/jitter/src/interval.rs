@@ -1,13 +1,14 @@
 //! 95 % confidence intervals.
 //!
-//! Probabilities get the interval of Clopper and Pearson ("The use of confidence or fiducial
-//! limits", 1934), computed from fractional counts. Its coverage is never too low. Means get the
-//! union of Student's t intervals on the linear and the logarithmic scale. If the samples are few
-//! and skewed, the logarithmic interval extends higher.
+//! The interval of a probability is that of Clopper and Pearson ("The use of confidence or fiducial
+//! limits", 1934), generalized to fractional counts. It covers the true value in at least 95 % of
+//! cases. The interval of a mean is the union of Student's t intervals on the linear and the
+//! logarithmic scale. If the samples are few and skewed, the logarithmic interval has the higher
+//! upper bound.
 //!
-//! Cost: about fifty evaluations of the incomplete beta function. It is computed with the continued
-//! fraction in `curtail_queueing`, because the one in statrs stops after 140 terms, and counts here
-//! reach millions.
+//! Cost: about fifty evaluations of the incomplete beta function. This function is computed with
+//! the continued fraction in `curtail_queueing`. The continued fraction in statrs stops after 140
+//! terms, which is too few for counts in the millions.
 
 use curtail_queueing::special::beta_cdf;
 use serde::Serialize;
@@ -15,9 +16,9 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 /// The probability on either side of a 95 % interval.
 const TAIL: f64 = 0.025;
-/// A number of trials large enough to approximate a rate by a probability.
+/// The number of trials with which a rate is approximated by a probability.
 const SHORT_TIMES: f64 = 1e9;
-/// The number of bisection steps: enough to determine the last digit of a bound near 1e-9.
+/// The number of bisection steps: enough to compute a bound near 1e-9 to full precision.
 const HALVINGS: u32 = 80;
 
 /// A value and its 95 % confidence interval.
@@ -72,14 +73,14 @@ pub(super) fn probability(count: f64, trials: f64) -> Estimate {
 
 /// Estimates the mean of a Poisson distribution from an observed `count`.
 ///
-/// Approximates the rate by a probability over very many trials.
+/// The rate is approximated by the probability of an event in a very large number of trials.
 pub(super) fn poisson(count: f64) -> Estimate {
     let times = SHORT_TIMES.max(1e3 * count);
     let share = probability(count, times);
     Estimate { value: count, low: share.low * times, high: share.high * times }
 }
 
-/// Estimates the difference between two estimates; it is 0 or more.
+/// Estimates the difference between two estimated values, which is 0 or more.
 ///
 /// Source: Zou and Donner, "Construction of confidence limits about effect measures", 2008.
 pub(super) fn difference(first: Estimate, second: Estimate) -> Estimate {
@@ -93,8 +94,8 @@ pub(super) fn difference(first: Estimate, second: Estimate) -> Estimate {
     }
 }
 
-/// Returns the interval of a mean (0 or more) with this standard error and number of samples. It
-/// does not extend below 0.
+/// Returns the interval of a mean, given its standard error and the number of samples. The mean
+/// must be 0 or more. It does not extend below 0.
 pub(super) fn mean(value: f64, standard_error: f64, samples: f64) -> Estimate {
     let t = student_quantile((samples - 1.0).max(1.0));
     let half = t * standard_error;
@@ -141,7 +142,7 @@ mod tests {
 
     #[test]
     fn intervals_and_quantiles_match_tables() {
-        // Clopper and Pearson, 95 %: 5 of 50, 0 of 10, 10 of 10.
+        // The 95 % intervals of Clopper and Pearson for 5 of 50, 0 of 10, and 10 of 10.
         let some = probability(5.0, 50.0);
         assert_close(some.low, 0.033_28, 1e-5);
         assert_close(some.high, 0.218_14, 1e-5);

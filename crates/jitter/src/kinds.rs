@@ -1,10 +1,11 @@
 //! Separates kinds of slow executions that overlap without a valley.
 //!
 //! Kinds may overlap, such as pauses of 1 to 4 ms and hiccups of about 5 ms. The last mode is
-//! therefore fitted with a mixture of its own. If its components are far apart according to
-//! Ashman's D ([`FAR_APART`]), only those beyond the gap are hiccups. If the distance only suggests
-//! two kinds ([`APART`]), all components count as hiccups. No test supports either classification,
-//! so the intervals also cover the other one.
+//! therefore fitted with a mixture of its own. If Ashman's D shows that two groups of its
+//! components are far apart ([`FAR_APART`]), only the components beyond the gap are hiccups. If D
+//! is smaller but still suggests two kinds ([`APART`]), all components count as hiccups. In neither
+//! case does a significance test support the choice, so the intervals also cover the opposite
+//! choice.
 //!
 //! Source: Ashman, Bird and Zepf, "Detecting bimodality in astronomical datasets", 1994, for D and
 //! its separation threshold of 2. Cost: a fit, and O(bins) per component.
@@ -16,22 +17,22 @@ use super::mixture::{Component, Mixture};
 /// exceeds `APART`, they may be different kinds.
 pub(super) const FAR_APART: f64 = 2.5;
 const APART: f64 = 2.0;
-/// The minimum ratio of the lengths of two kinds. The tail of a sharp peak is not another kind,
-/// because the jitter of the body is part of every execution.
+/// The minimum ratio of the lengths of two kinds. With a smaller ratio, the second group may be
+/// only the tail of a sharp peak, because every execution includes the jitter of the body.
 const LONGER: f64 = 1.5;
 /// The minimum number of executions of a kind.
 const LEAST_COUNT: f64 = 4.0;
-/// The last mode must take up at least this share of the time of all slow executions.
+/// The minimum share of the time of all slow executions that the last mode must account for.
 pub(super) const LEAST_TIME: f64 = 0.1;
 
 /// One classification of executions as hiccups.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Reading {
-    /// At and beyond this bin, most executions are hiccups.
+    /// The first bin from which on most executions are hiccups.
     pub(super) from: usize,
     /// No execution below this bin is a hiccup.
     pub(super) least: usize,
-    /// Whether a valley precedes the hiccups. The body may then hide some of them.
+    /// Whether there is a valley below the hiccups. If so, the body may hide some of the hiccups.
     pub(super) has_valley: bool,
     /// The mixture, and the first component of the hiccups.
     pub(super) mixture: Mixture,
@@ -54,8 +55,8 @@ impl Mixture {
     }
 }
 
-/// Returns the cut beyond bin `from` with the largest distance between components, and that
-/// distance. `None` if no cut may separate two kinds.
+/// Returns the cut beyond bin `from` that separates two groups of components best, and the distance
+/// between the groups. `None` if no cut separates groups that might be two kinds.
 pub(super) fn cut(
     histogram: &LogHistogram,
     mixture: &Mixture,
@@ -67,7 +68,8 @@ pub(super) fn cut(
         let (below, beyond) = mixture.components.split_at(component);
         let (distance, longer) = distance(&below[first..], beyond);
         let middle = beyond.first().map_or(0.0, |part| part.mean);
-        // Walks down from the first mean for as long as most executions are beyond the cut.
+        // The loop moves down from the first mean for as long as most executions belong to
+        // components beyond the cut.
         let most = |&at: &usize| {
             let share = mixture.share_from(component, LogHistogram::middle(at));
             share.is_none_or(|share| share > 0.5)
@@ -96,7 +98,7 @@ pub(super) fn cut(
     best
 }
 
-/// Returns Ashman's D of two groups of components, and the ratio of their lengths.
+/// Returns Ashman's D of two groups of components, and the ratio of their mean lengths.
 fn distance(below: &[Component], beyond: &[Component]) -> (f64, f64) {
     let [below, beyond] = [below, beyond].map(|group| {
         group.iter().fold(Moments::default(), |sums, part| {

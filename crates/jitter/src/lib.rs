@@ -5,10 +5,10 @@
 //! execution from the slow component of a bimodal distribution of J.
 //!
 //! Source: document 000, section 6.1, which reads the probability and duration of hiccups off a
-//! plot. This crate estimates them with intervals, and only if a test finds hiccups.
+//! plot. This crate estimates both, with confidence intervals, but only if a test finds hiccups.
 //!
-//! The statistics read no clock, and draw random numbers only from a seed: the same executions give
-//! the same figures on every machine.
+//! The statistics read no clock, and their random numbers depend only on a seed. The same
+//! executions therefore produce the same figures on every machine.
 //!
 //! # Use
 //!
@@ -39,25 +39,26 @@
 //! 1. A mixture of normal distributions is fitted to the histogram of ln(J + offset). The Bayesian
 //!    information criterion selects the number of components (`mixture`).
 //! 2. If the mixture has a valley, a distribution-free test decides whether the data have one too
-//!    (`modality`). A heavy tail has no valley.
+//!    (`modality`). A heavy tail alone produces no valley.
 //! 3. Executions beyond the last valley are hiccups. Those between two valleys are intermediate,
-//!    such as short pauses of the machine (`modes`). Overlapping kinds are separated if their
-//!    components are far apart (`kinds`).
+//!    such as short pauses of the machine (`modes`). Overlapping kinds of slow executions are
+//!    separated if their components are far apart (`kinds`).
 //! 4. The intervals of probability and duration allow for chance, for clusters of hiccups, and for
-//!    executions that may belong to either side (`hiccups`).
+//!    executions that cannot be classified with certainty (`hiccups`).
 //! 5. A test compares the hiccups with a floor: the gaps that a loop observed on the same machine
 //!    while the leaf was idle. The test attributes the hiccups to the leaf or the machine, and
-//!    computes the leaf's part (`floor`).
+//!    estimates the leaf's own hiccups (`floor`).
 //!
 //! # What it cannot distinguish
 //!
 //! - It cannot tell machine pauses from hiccups of similar length (pauses of 1 to 4 ms, hiccups of
-//!   5 ms ± 30 %). They form one mode, and the hiccups of a [`Summary`] include both.
+//!   5 ms ± 30 %). Both form a single mode, so the hiccups of a [`Summary`] include the pauses.
 //!   [`Attribution::leaf`] excludes the pauses.
-//! - It cannot tell exponential hiccups from a heavy tail unless there are many of them or they are
-//!   long, because the shortest ones fill the valley. The probability is then 0, with an upper
-//!   bound that allows for them.
-//! - It cannot tell fewer than four hiccups, or a dozen of varying length, from chance.
+//! - It cannot tell exponential hiccups from a heavy tail unless the hiccups are numerous or long,
+//!   because the shortest ones fill the valley. The probability is then 0, with an upper bound that
+//!   allows for undetected hiccups.
+//! - It cannot distinguish fewer than four hiccups, or a dozen hiccups of varying length, from
+//!   chance.
 
 mod bias;
 mod executions;

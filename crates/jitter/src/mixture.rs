@@ -18,16 +18,16 @@ const MOST: usize = 8;
 /// The minimum standard deviation of a component. At this value, the density at a bin's middle
 /// equals the component's share in the bin.
 const NARROWEST: f64 = 0.4 * WIDTH;
-/// The number of passes for comparing starts, and for finishing the best one.
+/// The number of passes that compare starts, and the number of passes that refine the best start.
 const TRIAL: u32 = 25;
 const FULL: u32 = 400;
 /// Passes stop when the ln likelihood increases by less than this, which is about a hundredth of
-/// the smallest threshold of any decision.
+/// the smallest difference that affects a decision.
 const GAIN: f64 = 0.02;
 /// A component has no share in bins that are more than this number of standard deviations away.
 const FAR: f64 = 12.0;
 
-/// The number of starts to try.
+/// The number of starts that are tried for each further component.
 const TRIED: usize = 3;
 /// Window lengths in bins, from a 16th of an octave to eight octaves.
 const LENGTHS: [usize; 8] = [2, 4, 8, 16, 32, 64, 128, 256];
@@ -41,7 +41,7 @@ pub(super) struct Component {
 }
 
 impl Component {
-    /// Returns the density at `y`, times the weight.
+    /// Returns the component's density at `y`, multiplied by its weight.
     pub(super) fn density(&self, y: f64) -> f64 {
         const ROOT_TAU: f64 = 2.506_628_274_631_000_7;
         let z = (y - self.mean) / self.deviation;
@@ -102,7 +102,7 @@ impl Mixture {
         self.components.iter().map(|component| component.density(y)).sum()
     }
 
-    /// Runs expectation maximization. Also returns the ln likelihood before the last pass.
+    /// Runs expectation maximization. The second value is the ln likelihood before the last pass.
     fn maximized(mut self, bins: &[Moments], passes: u32) -> (Mixture, f64) {
         let mut last = f64::NEG_INFINITY;
         let filled: Vec<(f64, f64)> = bins
@@ -135,8 +135,8 @@ impl Mixture {
                 all += *density;
             }
             count += of;
-            // A bin far from all components contributes the ln of the smallest number. The next
-            // component starts there.
+            // A bin far from all components contributes the logarithm of the smallest positive
+            // number, so the next component starts there.
             likelihood += of * all.max(f64::MIN_POSITIVE).ln();
             if all <= 0.0 {
                 continue;
@@ -160,8 +160,8 @@ impl Mixture {
         likelihood
     }
 
-    /// Returns the Kolmogorov–Smirnov distance between the mixture and its data at bin edges, from
-    /// 0 to 1.
+    /// Returns the Kolmogorov–Smirnov distance between the mixture and its data, from 0 to 1. The
+    /// distance is evaluated at the bin edges.
     pub(super) fn distance(&self, histogram: &LogHistogram) -> f64 {
         let normal = Normal::standard();
         let mut below = 0.0;
@@ -180,8 +180,8 @@ impl Mixture {
     }
 }
 
-/// Returns the best start positions, best first. Without a mixture, returns one component over all
-/// bins.
+/// Returns the most promising start positions, the best one first. Without a mixture, returns one
+/// component over all bins.
 fn starts(bins: &[Moments], mixture: &Mixture) -> Vec<Component> {
     let count: f64 = bins.iter().map(|bin| bin.count).sum();
     if mixture.components.is_empty() {
@@ -230,7 +230,8 @@ fn starts(bins: &[Moments], mixture: &Mixture) -> Vec<Component> {
     starts
 }
 
-/// Creates a mixture of two components: one below a bin, and one at and above it.
+/// Creates a mixture of two components, which are fitted to the bins below `at` and to the bins
+/// from `at` on.
 pub(super) fn two_sides(histogram: &LogHistogram, at: usize) -> Mixture {
     let bins = &histogram.bins;
     let beyond = histogram.count_in(at..bins.len()) / histogram.count.max(1.0);

@@ -1,14 +1,14 @@
-//! Tests whether a valley between two modes is more than chance.
+//! Tests whether a valley between two modes is statistically significant.
 //!
-//! Without a second mode, the density of ln(J + offset) does not rise again after it has fallen.
-//! Take two windows, the second no nearer to the mode than the first. If s is the second window's
-//! share of their total length, an execution that is in one of them is in the second with a
-//! probability of at most s. Chernoff's bound for the binomial distribution limits the probability
-//! of the observed count. A window is a valley if it contains significantly fewer executions, for
-//! its length, than a window on each side of it. The side with the smaller contrast decides. The
-//! test tries all windows on a fixed grid and multiplies the smallest probability by their number
-//! (Bonferroni), so it holds for any shape of body and tail. Windows too short for the clock's
-//! resolution are skipped.
+//! Without a second mode, the density of ln(J + offset) never rises after it has fallen. Take two
+//! windows, the second no nearer to the mode than the first. If s is the second window's share of
+//! their total length, an execution that is in one of them is in the second with a probability of
+//! at most s. Chernoff's bound for the binomial distribution yields an upper bound on the
+//! probability of the observed count. A window is a valley if it contains significantly fewer
+//! executions, for its length, than a window on each side of it. The side with the smaller contrast
+//! determines the result. The test tries all windows on a fixed grid and multiplies the smallest
+//! probability by their number (Bonferroni), so it holds for any shape of body and tail. Windows
+//! too short for the clock's resolution are skipped.
 //!
 //! A rise of less than [`RISE`] is ignored, because with millions of executions every ripple would
 //! be significant.
@@ -19,24 +19,24 @@
 
 use super::histogram::{LogHistogram, WIDTH};
 
-/// The grid's step in bins: a 16th of an octave.
+/// The grid step in bins, which corresponds to a 16th of an octave.
 const GRID: usize = 2;
-/// Window lengths in grid steps, for valleys and for the peaks beside them.
+/// The lengths of valley windows, and of the peak windows on either side, in grid steps.
 const VALLEYS: [usize; 12] = [2, 3, 4, 6, 8, 16, 32, 48, 64, 96, 128, 192];
 const PEAKS: [usize; 8] = [1, 2, 4, 8, 16, 24, 32, 48];
 /// The minimum rise of the density, as a factor.
 const RISE: f64 = 1.25;
 /// The shortest window, in units of the clock's resolution.
 const QUANTA: f64 = 8.0;
-/// A valley is significant below this probability.
+/// A valley is significant if its p-value is below this level.
 pub(super) const SIGNIFICANT: f64 = 0.01;
 
 /// Counts on the grid, shared by all tests.
 #[derive(Clone, Debug)]
 pub(super) struct Scan {
-    /// The number of executions below each edge.
+    /// The number of executions below each edge of the grid.
     below: Vec<f64>,
-    /// The length of the step at each edge, in nanoseconds.
+    /// The length of the grid step at each edge, in nanoseconds.
     step_ns: Vec<f64>,
     quantum: f64,
 }
@@ -44,9 +44,9 @@ pub(super) struct Scan {
 /// The clearest valley.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Valley {
-    /// The probability that it is due to chance, at most 1.
+    /// The probability that the valley is due to chance, at most 1.
     pub(super) p_value: f64,
-    /// Its first bin.
+    /// The first bin of the valley.
     pub(super) at: usize,
 }
 
@@ -64,8 +64,8 @@ impl Scan {
         Scan { below, step_ns, quantum: histogram.quantum }
     }
 
-    /// Returns the clearest valley between the bins `from` and `to`. `None` if there is no
-    /// candidate.
+    /// Returns the clearest valley between the bins `from` and `to`. `None` if no window qualifies
+    /// as a valley.
     pub(super) fn valley(&self, from: usize, to: usize) -> Option<Valley> {
         let first = from.div_ceil(GRID);
         let last = (to / GRID + 1).min(self.below.len() - 1);

@@ -1,11 +1,11 @@
 //! Finds the modes of a mixture: body, intermediate modes, hiccups.
 //!
 //! Valleys separate the peaks of the mixture's density. The body is the largest part, or the part
-//! with the median if that comes first. Each valley beyond the body must pass the test of
-//! `modality`; otherwise the parts on its sides merge. The last mode contains the hiccups, and the
-//! modes between it and the body are intermediate. A few outliers beyond the hiccups are not a
-//! mode: a mode with less than [`LEAST_TIME`] of the time of all slow executions is merged into the
-//! one before it.
+//! that contains the median if that part comes first. Each valley beyond the body must pass the
+//! test of `modality`. If it fails, the parts on either side are merged. The last mode contains the
+//! hiccups, and the modes between it and the body are intermediate. A few outliers beyond the
+//! hiccups do not form a mode. A mode with less than [`LEAST_TIME`] of the time of all slow
+//! executions is merged into the one before it.
 //!
 //! If the last mode may contain two overlapping kinds (`kinds`), it has two readings.
 //!
@@ -18,14 +18,15 @@ use super::modality::{SIGNIFICANT, Scan};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Modes {
-    /// The first bin of each mode beyond the body, in order; empty if there are no such modes.
+    /// The first bin of each mode beyond the body, in ascending order. Empty if there are no such
+    /// modes.
     pub(super) valleys: Vec<usize>,
-    /// The possible classifications of executions as hiccups, the best first; empty if J is not
+    /// The possible classifications of executions as hiccups, the best one first. Empty if J is not
     /// bimodal.
     pub(super) readings: Vec<Reading>,
     /// A bound on the probability that the clearest valley is due to chance.
     pub(super) p_value: f64,
-    /// If no valley is significant: the first bin that might contain hiccups.
+    /// The first bin that might contain hiccups if no valley is significant.
     pub(super) doubtful: usize,
 }
 
@@ -34,8 +35,7 @@ impl Modes {
         let parts = parts(histogram, mixture);
         let mass = |part: &Part| histogram.count_in(part.start..part.end);
         let body = (0..parts.len()).max_by(|&a, &b| mass(&parts[a]).total_cmp(&mass(&parts[b])));
-        // The executions that are not hiccups make up at least half of all executions, even if they
-        // are split into several parts.
+        // At least half of all executions are not hiccups, even if these form several parts.
         let middle = median(histogram);
         let holds_middle = parts.iter().position(|part| middle < part.end).unwrap_or(0);
         let body = body.unwrap_or(0).min(holds_middle);
@@ -59,7 +59,7 @@ impl Modes {
         match found.valleys.last() {
             Some(&last) => found.read(histogram, mixture, last, body_peak + 1),
             None => match scan.valley(body_peak.max(middle), histogram.bins.len()) {
-                // The data have a valley that the mixture does not show.
+                // In this case, the data have a valley that the mixture does not have.
                 Some(valley) if valley.p_value < SIGNIFICANT => {
                     found.p_value = valley.p_value;
                     found.valleys.push(valley.at);
@@ -106,7 +106,7 @@ struct Part {
     end: usize,
 }
 
-/// Splits the density into parts; there is at least one.
+/// Splits the density into one or more parts.
 fn parts(histogram: &LogHistogram, mixture: &Mixture) -> Vec<Part> {
     let end = histogram.bins.len();
     let densities: Vec<f64> =
@@ -135,7 +135,7 @@ fn parts(histogram: &LogHistogram, mixture: &Mixture) -> Vec<Part> {
     parts
 }
 
-/// Returns the bin of the median.
+/// Returns the bin that contains the median.
 fn median(histogram: &LogHistogram) -> usize {
     let mut below = 0.0;
     let reaches = histogram.bins.iter().position(|bin| {

@@ -1,6 +1,7 @@
-//! The columns of Table 6.1 of document 000 for a class, with intervals and the underlying figures.
+//! The columns of Table 6.1 in document 000 for one class, with confidence intervals and the
+//! figures that they are computed from.
 //!
-//! Cost: O(n), plus a fit whose cost does not depend on n.
+//! Cost: O(n), plus the cost of a fit, which does not depend on n.
 
 use serde::Serialize;
 
@@ -13,10 +14,10 @@ use super::mixture::Mixture;
 use super::modality::SIGNIFICANT;
 use super::modes::Modes;
 
-/// Service time, its parts P and J, and hiccups.
+/// The service time, its parts P and J, and the hiccups.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// The class. `None` for all queries.
+    /// The class. The class, or `None` for all queries.
     pub class: Option<String>,
     /// The number of executed queries.
     pub queries: usize,
@@ -25,10 +26,10 @@ pub struct Summary {
     /// The mean service time of the executions, in nanoseconds. If there are no executions, all
     /// means are 0.
     pub mean_service_ns: f64,
-    /// The mean P of the executions, in nanoseconds. Equals the mean over queries if all were
-    /// executed equally often.
+    /// The mean P of the executions, in nanoseconds. It equals the mean over the queries if all of
+    /// them were executed equally often.
     pub mean_p_ns: f64,
-    /// The mean J of the executions, in nanoseconds: the service time beyond P.
+    /// The mean J of the executions, which is the service time beyond P, in nanoseconds.
     pub mean_j_ns: f64,
     /// The error by which P is overestimated and J underestimated. `None` if no query was executed
     /// at least 8 times.
@@ -50,19 +51,19 @@ pub struct Modality {
     /// An upper bound on the probability that the clearest valley is due to chance, from 0 to 1.
     pub p_value: f64,
     /// Ashman's D between hiccups and other executions, on the logarithmic scale: √2 times the
-    /// distance between their means, divided by the root of the sum of their variances. Above 2,
-    /// they are well separated. `None` if J is not bimodal.
+    /// distance between their means, divided by the root of the sum of their variances. If it
+    /// exceeds 2, the two groups are well separated. `None` if J is not bimodal.
     pub ashman_d: Option<f64>,
     /// The number of components of the mixture.
     pub components: usize,
-    /// The Kolmogorov–Smirnov distance between the mixture and the data, from 0 to 1; 0 if there
-    /// are no data.
+    /// The Kolmogorov–Smirnov distance between the mixture and the data, from 0 to 1. It is 0 if
+    /// there are no data.
     pub distance: f64,
 }
 
 impl View<'_> {
-    /// Summarizes the executions. Without executions, or with one per query, the interval of the
-    /// hiccup probability is 0 to 1.
+    /// Summarizes the executions. Without executions, or with a single one per query, the interval
+    /// of the hiccup probability is 0 to 1.
     pub fn summarize(&self) -> Summary {
         let histogram = LogHistogram::of(*self);
         let mixture = Mixture::fit(&histogram);
@@ -97,7 +98,7 @@ fn modality(histogram: &LogHistogram, mixture: &Mixture, modes: &Modes) -> Modal
             let sides = [0..from, from..histogram.bins.len()];
             let [body, others] = sides.map(|side| {
                 let of = LogHistogram::logarithms(&histogram.bins, side);
-                // The variance is at least that of a bin.
+                // The variance is at least the variance within a bin.
                 Moments { squares: of.squares + of.count * WIDTH * WIDTH, ..of }
             });
             ashman(&body, &others)

@@ -1,9 +1,9 @@
-//! Measures the cost of a decision. Feeds a cell pairs of events: a query arrives, and a copy ends.
-//! Prints the number of events, the number of copies, and the time, as `name=value` pairs on one
-//! line.
+//! Measures the cost of a scheduling decision. Feeds a cell pairs of events: the arrival of a query
+//! and the end of a copy. Prints the number of events, the number of copies, and the time, as
+//! `name=value` pairs on one line.
 //!
-//! `pair POLICY REPLICAS WAITING QUERIES`: WAITING queries stay in the queue throughout. If it is
-//! 0, half of the servers are idle instead. With `DEADLINE=1` in the environment, every query has a
+//! `pair POLICY REPLICAS WAITING QUERIES`: The queue always contains WAITING queries. If it is 0,
+//! half of the servers are idle instead. With `DEADLINE=1` in the environment, every query has a
 //! deadline, as in a proxy.
 //!
 //! To count instructions, run it under callgrind, and collect only inside the kernel:
@@ -28,7 +28,7 @@ use curtail_kernel::{
 };
 use rand_core::Rng as _;
 
-/// Queries per epoch. A query has two events, so it takes 1 ms on average, and an epoch takes 100
+/// Queries per epoch. A query causes two events, so it takes 1 ms on average. An epoch takes 100
 /// ms, as in a proxy.
 const EPOCH: u32 = 100;
 
@@ -47,8 +47,8 @@ struct Driver {
 }
 
 impl Driver {
-    /// Feeds an event up to 1 ms after the previous one, so that ages differ and some queries reach
-    /// their hedge delay.
+    /// Feeds an event up to 1 ms after the previous one. So the ages of queries differ, and some
+    /// queries reach their hedge delay.
     fn next(&mut self, event: Event) {
         let until = self.now.after(self.gaps.next_u64() % 1_000_000);
         while self.cell.next_deadline() <= until {
@@ -126,7 +126,7 @@ fn main() {
         queue: waiting + 10,
         cancel: true,
         hedge_budget: 1.0,
-        // Long enough that no deadline passes.
+        // This timeout is so long that no deadline passes.
         timeout_ns: if deadline { 2_000_000_000_000 } else { NEVER_NS },
         ..Limits::default()
     };

@@ -1,4 +1,4 @@
-//! Actions: what a cell orders its driver to do.
+//! Actions that a cell orders its driver to perform.
 
 use crate::id::{CopyId, QueryId, ServerId};
 
@@ -22,11 +22,11 @@ pub enum StartReason {
     Retry,
     /// A duplicate that is sent immediately.
     Hedge,
-    /// A duplicate, because the first copy took a long time.
+    /// A duplicate that is sent because the first copy took a long time.
     Delay,
-    /// A duplicate, because a server would have been idle.
+    /// A duplicate that is sent because a server would otherwise have been idle.
     Idle,
-    /// A duplicate, because the query is probably stuck.
+    /// A duplicate that is sent because the query is probably stuck.
     Rescue,
     /// A duplicate that tests whether queries of this age are stuck.
     Explore,
@@ -35,49 +35,49 @@ pub enum StartReason {
 /// Why a copy is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StopReason {
-    /// Its response is no longer needed.
+    /// The copy's response is no longer needed.
     Cleanup,
-    /// Its slot is needed for a waiting query.
+    /// The copy's slot is needed for a waiting query.
     Preemption,
-    /// Another copy of its query does the work.
+    /// Another copy of the same query does the work.
     Purge,
-    /// A rescue ran for its full time without a response: one of the query's two copies is given
-    /// up.
+    /// The rescue did not respond in the time allowed for it, so one of the query's two copies is
+    /// given up.
     GiveUp,
 }
 
 /// Why a query failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FailReason {
-    /// Its last copy failed, and it cannot or must not be retried.
+    /// The query's last copy failed, and the query cannot or must not be retried.
     CopyFailed,
-    /// Its deadline passed while it ran.
+    /// The query's deadline passed while the query ran.
     Timeout,
 }
 
 /// Why a query was not served at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ShedReason {
-    /// The queue of its group is full.
+    /// The queue of the query's group is full.
     QueueFull,
-    /// Its deadline passed while it waited.
+    /// The query's deadline passed while the query waited.
     Expired,
 }
 
 /// Why a server was ejected: the kind of its last failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EjectReason {
-    /// It accepted no connection.
+    /// The server accepted no connection.
     ConnectFailed,
-    /// It closed or reset the connection before the response was complete.
+    /// The server closed or reset the connection before the response was complete.
     Reset,
-    /// It sent something that is not a response.
+    /// The server sent something that is not a response.
     Malformed,
-    /// Its response has a status that indicates a server failure.
+    /// The server's response has a status that indicates a server failure.
     Status,
-    /// It refused the work.
+    /// The server refused the work.
     Refused,
-    /// It did not respond within the attempt timeout.
+    /// The server did not respond within the attempt timeout.
     Timeout,
     /// A cancelled copy stayed silent past the cancel timeout.
     Silent,
@@ -106,8 +106,8 @@ pub enum Action {
     /// A copy was lost and has ended: either its server went down, or the copy stayed silent past
     /// the cancel timeout. Close its connection.
     Lose { copy: CopyId },
-    /// Probe a server for its load, and report [`crate::Event::Probed`]. A probe without a response
-    /// needs no report.
+    /// Probe a server for its load, and report [`crate::Event::Probed`]. The driver need not report
+    /// a probe without a response.
     Probe { server: ServerId },
     /// The cell ejected a server: it gets no new copies, but its running copies continue. Probe the
     /// server, and send [`crate::Event::ServerUp`] when a probe succeeds.

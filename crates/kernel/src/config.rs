@@ -13,16 +13,16 @@ use crate::tuning::Tuning;
 /// A server of a topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// Number of queries that it serves at once, 1 to [`Topology::MAX_GATE`].
+    /// Number of queries that it serves at the same time, 1 to [`Topology::MAX_GATE`].
     pub slots: u32,
 }
 
 /// The servers of a cell and the groups that they serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
-    /// The servers; a [`ServerId`] is an index here.
+    /// The servers, indexed by [`ServerId`].
     pub servers: Vec<Server>,
-    /// The servers of each group; a [`crate::GroupId`] is an index here.
+    /// The servers of each group, indexed by [`crate::GroupId`].
     pub groups: Vec<Vec<ServerId>>,
 }
 
@@ -85,39 +85,41 @@ pub struct Limits {
     pub queue: u32,
     /// Time from the arrival of a query to its deadline, in ns.
     pub timeout_ns: u64,
-    /// Time without a response after which a copy has failed, in ns.
+    /// Time without a response after which a copy counts as failed, in ns.
     pub attempt_timeout_ns: u64,
-    /// Silence after which a cancelled copy is lost, in ns.
+    /// Duration of silence after which a cancelled copy counts as lost, in ns.
     pub cancel_timeout_ns: u64,
-    /// Whether servers can stop a copy. The kernel does not check it.
+    /// Whether servers can stop a copy. The kernel does not check whether they can.
     pub cancel: bool,
     /// Maximum number of retries per query.
     pub retries: u8,
     /// Number of retries that each arrival adds to the budget: 0.1 allows one retry per ten
     /// queries.
     pub retry_budget: f64,
-    /// Number of retries that the budget can save up. It starts full.
+    /// Maximum number of retries that the budget can accumulate. It starts full.
     pub retry_reserve: u32,
     /// Number of duplicates that each arrival adds to the budget, 0 to 1. At 1 there is no limit.
     pub hedge_budget: f64,
-    /// Number of duplicates that the budget can save up. It starts full.
+    /// Maximum number of duplicates that the budget can accumulate. It starts full.
     pub hedge_burst: u32,
-    /// The fraction of queries that may be rescued in vain, 0 to 1.
+    /// The maximum fraction of queries that may be rescued without success, 0 to 1.
     pub rescue_budget: f64,
-    /// Number of failures in a row that ejects a server. 0 disables this ejection.
+    /// Number of consecutive failures after which a server is ejected. 0 disables this kind of
+    /// ejection.
     pub eject_after: u32,
-    /// Number of refusals in a row that ejects a server. 0 disables this ejection. A server that
-    /// refuses some of its requests is overloaded rather than broken, and each good response
-    /// restarts the count.
+    /// Number of consecutive refusals after which a server is ejected. 0 disables this kind of
+    /// ejection. A server that refuses some of its requests is overloaded rather than broken, and
+    /// each good response restarts the count.
     pub eject_after_refusals: u32,
     /// The longest pause that a server can request when it refuses work, in ns.
     pub retry_after_max_ns: u64,
-    /// The fraction of a group's servers that may be ejected, 0 to 1. At least one server stays up.
+    /// The fraction of a group's servers that may be ejected, 0 to 1. At least one server of each
+    /// group stays up.
     pub max_ejected: f64,
     /// Minimum duration of a server's first ejection, in ns. It doubles with each ejection that
     /// follows soon after the previous one.
     pub ejection_ns: u64,
-    /// Upper bound of that minimum duration, in ns.
+    /// Upper bound of the minimum duration of an ejection, in ns.
     pub ejection_max_ns: u64,
     /// Parameters of the policies that adapt to feedback.
     pub tuning: Tuning,

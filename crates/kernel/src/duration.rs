@@ -63,17 +63,18 @@ pub fn split(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim_start())
 }
 
-/// The error for a text that is not a duration. The message quotes the text and shows what to write
+/// The error for text that is not a duration. The message quotes the text and shows what to write
 /// instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     /// The text.
     pub text: String,
-    /// What is wrong with it.
+    /// What is wrong with the text.
     pub why: Why,
 }
 
-/// What is wrong with a text. Each message is a predicate that includes the fix.
+/// The reason why a text is not a valid duration. Each message is phrased as a predicate and
+/// includes the fix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The part before the unit is not a plain decimal number.

@@ -1,4 +1,4 @@
-//! Events: what a driver reports to a cell.
+//! Events that a driver reports to a cell.
 
 use core::num::NonZeroU64;
 
@@ -9,19 +9,20 @@ use crate::time::Timestamp;
 /// A query arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrive {
-    /// Its id, until it ends.
+    /// The id of the query, until the query ends.
     pub query: QueryId,
-    /// The group whose servers can serve it.
+    /// The group whose servers can serve the query.
     pub group: GroupId,
-    /// Whether it may run on several servers at once. Set this only for idempotent queries.
+    /// Whether the query may run on several servers at the same time. Set this only for idempotent
+    /// queries.
     pub may_duplicate: bool,
-    /// Whether it may be sent again after a failure.
+    /// Whether the query may be sent again after a failure.
     pub may_retry: bool,
     /// The deadline, or [`Timestamp::NEVER`]. The deadline that follows from
-    /// [`crate::Limits::timeout_ns`] applies as well.
+    /// [`crate::Limits::timeout_ns`] also applies.
     pub deadline: Timestamp,
-    /// The expected cost of its work, in any unit that all queries of the service share. `None` if
-    /// unknown.
+    /// The expected cost of the query's work, in any unit that all queries of the service share.
+    /// `None` if unknown.
     pub cost_hint: Option<NonZeroU64>,
 }
 
@@ -61,9 +62,9 @@ pub struct Probed {
     pub latency_ns: u64,
 }
 
-/// One thing that happened.
-// An explicit tag: a tag that the compiler hides in a field of `Arrive` would have to be decoded
-// for every event.
+/// An event that a driver reports to a cell.
+// The tag is explicit, because a tag that the compiler stores inside a field of `Arrive` would have
+// to be decoded for every event.
 #[allow(missing_docs, reason = "the names of the fields document them")]
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(u8)]
@@ -74,15 +75,15 @@ pub enum Event {
     /// that use it also work with servers that do not report it.
     Started { copy: CopyId },
     /// The head of a copy's response arrived. The first head with [`Outcome::wins`] is the response
-    /// of the query. The slot stays taken until [`Event::Finished`], and only that event shows
-    /// whether the server works.
+    /// of the query. The slot remains occupied until [`Event::Finished`], and only that event shows
+    /// whether the server works correctly.
     Responded {
         copy: CopyId,
-        /// The outcome, as far as the head shows it.
+        /// The outcome, as far as it can be known from the head.
         outcome: Outcome,
     },
-    /// A copy ended on its server, and its slot is free. Implies `Responded` if that was not
-    /// reported.
+    /// A copy ended on its server, and its slot is free. It implies `Responded` if that event was
+    /// not reported.
     Finished { copy: CopyId, outcome: Outcome },
     /// A cancelled copy has stopped, and its slot is free.
     Stopped { copy: CopyId },
@@ -95,11 +96,11 @@ pub enum Event {
     Abandoned { query: QueryId },
     /// A probe of a server succeeded, so the server can be used.
     ServerUp { server: ServerId },
-    /// Probes of a server are failing. It gets no new copies as long as each of its groups has a
-    /// server that is up.
+    /// The probes of a server are failing. It gets no new copies as long as each of its groups has
+    /// a server that is up.
     ServerUnhealthy {
         server: ServerId,
-        /// Whether it accepts connections. If not, it gets no copies at all.
+        /// Whether it accepts connections. If it does not, the server gets no copies at all.
         listens: bool,
     },
     /// An operator takes a server out of service: it gets no new copies, but its running copies
@@ -112,13 +113,13 @@ pub enum Event {
     /// reports one.
     Forecast {
         copy: CopyId,
-        /// When the copy ends unless it is stopped.
+        /// The time at which the copy ends unless it is stopped.
         ends: Timestamp,
     },
     /// The load that a server reports on a good response, before [`Event::Responded`] or
-    /// [`Event::Finished`]. Optional; most policies ignore it.
+    /// [`Event::Finished`]. This event is optional, and most policies ignore it.
     Feedback { copy: CopyId, feedback: Feedback },
-    /// A server replied to a probe. A probe without a reply is not an event.
+    /// A server replied to a probe. No event is reported for a probe without a reply.
     Probed(Probed),
     /// Changes the number of copies that a server may hold ([`crate::Core::set_limit`]).
     Limit { server: ServerId, limit: u32 },
@@ -128,6 +129,6 @@ pub enum Event {
     /// at most [`crate::Limits::retry_after_max_ns`], and only if each of its groups has another
     /// server that takes copies.
     RetryAfter { server: ServerId, ns: u64 },
-    /// Time passed: every timer that is due fires.
+    /// Time has passed: every timer that is due fires.
     Tick,
 }

@@ -1,9 +1,9 @@
 //! A family of indexed binary heaps over one dense id space.
 //!
-//! Each id is in at most one heap of the family, and can be removed from any position. Used for
-//! timers, for the running queries of each group by age, and for hedged pairs by the time that
-//! stopping one copy would save. O(log n) per change, O(1) for the minimum, no allocation after
-//! warm-up.
+//! Each id is in at most one heap of the family, and can be removed from any position. These heaps
+//! are used for timers, for the running queries of each group by age, and for hedged pairs by the
+//! time that stopping one copy would save. O(log n) per change, O(1) for the minimum, no allocation
+//! after warm-up.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -143,7 +143,7 @@ impl<K: Copy + Ord> Heaps<K> {
         self.search(heap, wanted)
     }
 
-    /// Does what [`Self::first_where`] does, among the entries after the first.
+    /// Like [`Self::first_where`], but searches only the entries after the first.
     #[inline(never)]
     fn search(&self, heap: usize, mut wanted: impl FnMut(u32) -> bool) -> Option<(K, u32)> {
         let items = &self.heaps[heap];
@@ -202,7 +202,7 @@ impl<K: Copy + Ord> Heaps<K> {
     }
 }
 
-/// The nodes still to visit. The first 16 are on the stack.
+/// The nodes that have not been visited yet. The first 16 are on the stack.
 struct Frontier {
     near: [usize; 16],
     used: usize,

@@ -14,8 +14,8 @@ pub struct GroupId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueryId(pub u32);
 
-/// One copy of a query on one server. Never reused, because the serial number counts every copy
-/// that the cell has started. The slot is a dense index for the caller's tables.
+/// One copy of a query on one server. It is never reused, because the serial number counts every
+/// copy that the cell has started. The slot is a dense index for the caller's tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CopyId {
     /// The number of copies that the cell had started before this one.

@@ -1,10 +1,10 @@
 //! The servers of a group, ordered by load.
 //!
-//! In a small group every pick scans all servers: up to [`SCAN`] servers, a scan is cheaper than
-//! maintaining an order. A larger group maintains a counting sort: `order` lists the members by
-//! level, and `ends[k]` is the end of level k. A member whose level changes swaps places with the
-//! member at the border of its level, so a change costs O(1) per level crossed. The least loaded
-//! members and the available members are prefixes of `order`.
+//! In a small group every pick scans all servers: for up to [`SCAN`] servers, a scan is cheaper
+//! than maintaining an order. A larger group maintains a counting sort: `order` lists the members
+//! by level, and `ends[k]` is the end of level k. A member whose level changes swaps places with
+//! the member at the border of its level, so a change costs O(1) per level crossed. The least
+//! loaded members and the available members are prefixes of `order`.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ use rand_core::Rng as _;
 
 const SCAN: usize = 8;
 
-/// The level of a server that cannot take a copy: full, closed, or out.
+/// The level of a server that cannot take a copy because it is full, closed, or out of service.
 pub(crate) const FULL: u32 = u32::MAX;
 
 /// Servers that a copy must not go to: the server that holds the query's other copy, and the server
@@ -26,15 +26,15 @@ pub(crate) const FULL: u32 = u32::MAX;
 pub struct Avoid(pub [Option<ServerId>; 2]);
 
 impl Avoid {
-    /// No server to avoid.
+    /// There is no server to avoid.
     pub const NONE: Self = Self([None; 2]);
 
     /// Whether the copy must not go to this server.
     #[inline(always)]
     #[must_use]
     pub fn contains(&self, server: ServerId) -> bool {
-        // This has no branches, and an entry that is known to be `None` at compile time generates
-        // no code.
+        // This code has no branches, and an entry that is known to be `None` at compile time
+        // generates no code.
         let is = |avoided: Option<ServerId>| avoided.is_some_and(|avoided| avoided == server);
         is(self.0[0]) | is(self.0[1])
     }
@@ -217,9 +217,9 @@ impl Levels<'_> {
         self.level(server) != FULL
     }
 
-    /// Returns the load of a server: the number of copies there that a new copy may have to wait
-    /// for, plus the number of slots that the server lacks compared to the largest one. `u32::MAX`
-    /// if the server can take no copy.
+    /// Returns the load of a server. This is the number of copies there that a new copy may have to
+    /// wait for, plus the difference between the largest number of slots of any server and its own.
+    /// `u32::MAX` if the server can take no copy.
     #[inline(always)]
     #[must_use]
     pub fn level(&self, server: ServerId) -> u32 {
@@ -346,11 +346,11 @@ fn least_of(keys: impl Iterator<Item = u32>, avoid: u32) -> u32 {
     ties
 }
 
-/// Returns one of the set bits of `ties` at random. Not inlined into [`scan`], because the
-/// generator would take registers from its loop.
+/// Returns one of the set bits of `ties` at random. This is not inlined into [`scan`], because the
+/// random number generator would take registers from the loop there.
 #[inline(never)]
 fn toss(ties: u32, rng: &mut Rng) -> u32 {
-    // One draw for any number of bits, and no branch on its result.
+    // This needs one draw for any number of bits, and no branch depends on the result.
     let nth = below(rng, ties.count_ones());
     u32::from(NTH[ties as usize % NTH.len()][nth as usize % SCAN])
 }

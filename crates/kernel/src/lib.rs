@@ -78,7 +78,8 @@ pub use rate::RateSpec;
 pub use time::{NEVER_NS, Timestamp};
 pub use tuning::Tuning;
 
-/// The random number generator of a cell, passed in at construction. Its seed decides every tie.
+/// The random number generator of a cell, passed in at construction. Its seed determines how every
+/// tie is broken.
 pub type Rng = rand_pcg::Pcg64Mcg;
 
 /// Creates a generator from a seed.

@@ -1,4 +1,4 @@
-//! Exponential decay and roots, because those of the standard library are not in `core`.
+//! Exponential decay and roots, which are not available in `core`.
 
 use core::f64::consts::LOG2_E;
 
@@ -36,7 +36,7 @@ pub(crate) fn cube_root(x: f64) -> f64 {
     if !(x > 0.0 && x.is_finite()) {
         return if x > 0.0 { x } else { 0.0 };
     }
-    // First guess: a third of the exponent. The relative error is below one half.
+    // The first guess divides the exponent by three. The relative error is below one half.
     let mut root = f64::from_bits(x.to_bits() / 3 + (682 << 52));
     for _ in 0..5 {
         root -= (root - x / (root * root)) / 3.0;

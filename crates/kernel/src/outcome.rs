@@ -1,4 +1,4 @@
-//! The outcomes of a copy, and the table that maps a status to one.
+//! The possible outcomes of a copy, and the table that maps each status to an outcome.
 //!
 //! | outcome | may go to the client | latency sample | its slot is free | retried elsewhere | evidence |
 //! |---|---|---|---|---|---|
@@ -11,8 +11,8 @@
 //!
 //! **A refusal is not evidence of a fast server.** A server that refuses or fails immediately is
 //! idle again right away. Every pick that counts outstanding copies or measures response times
-//! would prefer it to its peers. So the slot of a refused or failed copy stays taken until a good
-//! response from that server would typically have arrived (see [`crate::Core`] and
+//! would prefer it to its peers. So the slot of a refused or failed copy remains occupied until a
+//! good response from that server would typically have arrived (see [`crate::Core`] and
 //! `cell/typical.rs`). To every pick, gate and hedge, the server is as busy as if it had done the
 //! work.
 //!
@@ -37,7 +37,7 @@ pub enum Outcome {
     /// The server failed.
     Failed(Fault),
     /// The copy ended on this side: no descriptor or port was left, or the rest of the response was
-    /// unwanted. That is not evidence about the server, and another server may succeed.
+    /// no longer wanted. That is not evidence about the server, and another server may succeed.
     Local,
     /// The response exceeded a limit on this side. That is not evidence about the server, and
     /// another server would send the same response.
@@ -64,8 +64,8 @@ impl Outcome {
         matches!(self, Self::Good | Self::Request)
     }
 
-    /// Whether a copy with this outcome can end sooner than a good response would. If so, its slot
-    /// is not free immediately.
+    /// Whether a copy with this outcome can end sooner than a good response would. If it can, the
+    /// copy's slot is not freed immediately.
     pub(crate) fn is_early(self) -> bool {
         matches!(self, Self::Refused | Self::Failed(_) | Self::OverLimit)
     }
@@ -95,7 +95,7 @@ pub struct OutcomeTable {
 }
 
 impl OutcomeTable {
-    /// Returns the outcome of a status. A status out of range is a failure.
+    /// Returns the outcome of a status. A status outside the valid range is a failure.
     #[must_use]
     pub fn status(&self, status: u16) -> Outcome {
         let at = usize::from(status).checked_sub(usize::from(*STATUSES.start()));

@@ -12,10 +12,10 @@ pub const NEVER_NS: u64 = u64::MAX;
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// Later than every other time.
+    /// A time that is later than every other time.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// Returns the time `ns` nanoseconds later. Adding [`NEVER_NS`] gives [`Self::NEVER`].
+    /// Returns the time `ns` nanoseconds later. Adding [`NEVER_NS`] results in [`Self::NEVER`].
     #[must_use]
     pub fn after(self, ns: u64) -> Self {
         Self(self.0.saturating_add(ns))

@@ -1,8 +1,8 @@
 //! Parameters of the policies that adapt to feedback.
 //!
-//! The source of most parameters (document 002 §4.2, §4.3) leaves some of them open. `cargo xtask
-//! eval papers c3` prints the values that we chose for those, and how much the results depend on
-//! them.
+//! The source of most parameters (document 002 §4.2, §4.3) does not specify all of them. `cargo
+//! xtask eval papers c3` prints the values that we chose for the others, and how much the results
+//! depend on them.
 
 use alloc::format;
 use alloc::string::String;
@@ -16,13 +16,13 @@ pub struct Tuning {
     /// b, 1 to 8: exponent of the queue length in the score of a server (002 §4.2.1).
     pub score_exponent: u32,
     /// Weight of a new sample in an average, above 0 and at most 1, if no other sample is near it.
-    /// The source leaves it open.
+    /// The source does not specify it.
     pub sample_weight: f64,
     /// If the time between two samples is shorter than this, in ns, the weight of the second one is
-    /// reduced in proportion. The source leaves it open.
+    /// reduced in proportion. The source does not specify it.
     pub sample_window_ns: u64,
     /// Age, in ns, at which a server's own average and the average of all servers have equal
-    /// weights in its estimate. The source leaves it open.
+    /// weights in its estimate. The source does not specify it.
     pub stale_ns: u64,
     /// δ: the interval to which rates refer, in ns (002 §4.3: 20 ms).
     pub interval_ns: u64,
@@ -37,13 +37,13 @@ pub struct Tuning {
     /// Averaging window of the response rate, in ns. The source counts the responses in one
     /// interval, but with hundreds of clients, each gets at most one response per interval.
     pub rate_window_ns: u64,
-    /// Initial rate, in copies per interval. The source leaves it open.
+    /// Initial rate, in copies per interval. The source does not specify it.
     pub initial_rate: f64,
     /// Lower bound of a rate, in copies per interval, so that every server still gets copies now
-    /// and then. The source leaves it open.
+    /// and then. The source does not specify it.
     pub least_rate: f64,
-    /// Number of copies that may be sent at once after a pause, at least 1. The source leaves it
-    /// open.
+    /// Number of copies that may be sent in one burst after a pause, at least 1. The source does
+    /// not specify it.
     pub burst: f64,
 }
 
@@ -99,7 +99,7 @@ impl Tuning {
     /// Checks that every parameter is in its range.
     ///
     /// # Errors
-    /// A parameter is out of range. The message names the first one.
+    /// A parameter is out of range. The message names the first such parameter.
     pub fn check(&self) -> Result<(), String> {
         let times = 1..=3_600_000_000_000;
         let rates = 1e-3..=1e6;

@@ -1,5 +1,5 @@
-//! Measures the lateness of a loop that does nothing but wait for evenly spaced times. Any load
-//! generator on this machine is at least this late.
+//! Measures how late a loop runs if all it does is wait for evenly spaced times. Every load
+//! generator on this machine is at least as late as this loop.
 //!
 //! `cargo run --release -p curtail-load --example lateness -- RATE SECONDS` prints percentiles as
 //! JSON.

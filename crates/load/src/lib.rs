@@ -7,19 +7,21 @@
 //!
 //! A client that waits for a response before it sends the next request stops sending exactly when
 //! the server is slow. It measures one slow request where independent users would have sent a
-//! hundred (coordinated omission). Here the times are fixed beforehand ([`Schedule`]). Every delay
-//! of a request after its intended time is part of its latency: a stall of the server, a wait for a
-//! free connection, or a delay in this machine.
+//! hundred (coordinated omission). Here, all send times are fixed before the run ([`Schedule`]).
+//! Every delay of a request after its intended time is part of its latency: a stall of the server,
+//! a wait for a free connection, or a delay in this machine.
 //!
 //! # What is measured
 //!
-//! For each request, with its intended time from the schedule:
+//! For each request, the following times are measured, starting at its intended time in the
+//! schedule:
 //!
-//! - *schedule lag*: from the intended time until a connection takes the request. It consists of
-//!   the generator's own delay and, if all connections are busy, the wait for one.
-//! - *uncorrected latency*: from then until the end of the response's body. It includes opening a
-//!   connection, if the request needs a new one.
-//! - *latency*: the sum of both.
+//! - *schedule lag*: the time between the intended time and the moment at which a connection takes
+//!   the request. It consists of the generator's own delay and, if all connections are busy, the
+//!   wait for one.
+//! - *uncorrected latency*: the time from that moment to the end of the response's body. It
+//!   includes opening a connection, if the request needs a new one.
+//! - *latency*: the sum of the schedule lag and the uncorrected latency.
 //!
 //! Only a complete response with a status of 2xx, or its equivalent, has a latency. All other
 //! requests are counted by kind in [`Errors`]. In the percentiles they count as at least the

@@ -29,7 +29,8 @@ use crate::results::watch::{Snapshot, Watch};
 use crate::session::{Sessions, Status};
 
 const SNAPSHOT_EVERY: Duration = Duration::from_millis(500);
-/// Maximum number of batches that wait for the observer. Further outcomes wait in the threads.
+/// Maximum number of batches that wait for the observer. The threads keep further outcomes until
+/// there is room.
 const BATCHES_MAX: usize = 4;
 
 /// A complete response to a measured request, whatever its status.
@@ -87,13 +88,13 @@ impl Response {
 /// or has timed out. If `cancel` resolves first, the run ends early, and the report is partial.
 /// Dropping the future ends the run immediately.
 ///
-/// Calls `progress` twice per second, and once more at the end. [`run_observed`] also reports every
-/// response, and [`run_sampled`] every request.
+/// Calls `progress` twice per second, and one last time at the end. [`run_observed`] also reports
+/// every response, and [`run_sampled`] also reports every request.
 ///
 /// # Errors
 ///
-/// [`LoadError`] if the plan cannot run, the host has no address, or no thread can be started. An
-/// unreachable server is not an error: the failed attempts are counted.
+/// Returns a [`LoadError`] if the plan cannot be run, the host has no address, or no thread can be
+/// started. An unreachable server is not an error: the failed attempts are counted.
 pub async fn run(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
@@ -104,9 +105,10 @@ pub async fn run(
 
 /// Like [`run`], but also calls `on_response` for each complete response to a measured request, in
 /// batches and in no particular order. Each thread keeps at most 65,536 responses for a slow
-/// callback; it drops further ones, and [`Report::unobserved`] counts them. Once `on_response`
-/// returns [`ControlFlow::Break`], requests that become due later are not sent, and the run ends
-/// when all others have ended. `on_response` still gets their responses.
+/// callback. It drops any further responses, and [`Report::unobserved`] counts them. Once
+/// `on_response` returns [`ControlFlow::Break`], requests that become due later are not sent, and
+/// the run ends when all others have ended. `on_response` still receives the responses to these
+/// other requests.
 pub async fn run_observed(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
@@ -122,7 +124,7 @@ pub async fn run_observed(
 
 /// Like [`run`], but also calls `on_sample` with the outcome of each measured request that was not
 /// dropped, in batches and in no particular order. As with [`run_observed`], a slow callback misses
-/// some outcomes, and the run continues.
+/// some outcomes, but the run continues.
 pub async fn run_sampled(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
@@ -155,7 +157,8 @@ async fn drive(
     let addresses = tokio::select! {
         biased;
         addresses = resolve(&plan.target) => addresses?,
-        // Resolving may take half a minute, and nothing has been measured yet.
+        // A run can be interrupted while the host name is being resolved, because that may take
+        // half a minute.
         () = &mut cancel => return Err(LoadError::Interrupted),
     };
     let heads = observe == Observe::Responses;
@@ -164,7 +167,7 @@ async fn drive(
     let listener = Some(listener).filter(|_| observe != Observe::Nothing);
     let mut observing = listener.is_some();
     let sessions = Arc::new(Sessions::prepare(plan, heads)?);
-    // Must live until the run ends.
+    // This value must live until the run ends.
     let source = Source::prepare(plan, &addresses)?;
     // Set the epoch after all setup, so that setup time is not part of the schedule.
     let (part, epoch) = (Part::WHOLE, Instant::now() + LEAD);
@@ -173,11 +176,11 @@ async fn drive(
     let machine = Reading::take(&[]);
     // The channel closes when the last thread ends.
     drop(listener);
-    // Rebound after `threads`, so that it is dropped first: dropping the threads joins them, and
-    // one may be waiting for room in the channel.
+    // This variable is rebound after `threads`, so that it is dropped first. Dropping the threads
+    // joins them, and one of them may be waiting for room in the channel.
     let mut outcomes = outcomes;
     let (mut watch, mut ticks) = (Watch::new(), ticks());
-    // When the run was interrupted, and when it had measured enough.
+    // The time when the run was interrupted, and the time when it had measured enough.
     let (mut cut_ns, mut enough_ns) = (None, None);
     loop {
         tokio::select! {
@@ -197,8 +200,8 @@ async fn drive(
             batch = outcomes.recv(), if observing => match batch {
                 Some(batch) => {
                     let decisions = batch.into_iter().map(|outcome| on_outcome(outcome, threads.clock));
-                    // No short circuit: `on_outcome` gets every outcome of the batch, whatever it
-                    // returns.
+                    // No short circuit: `on_outcome` is called for every outcome of the batch,
+                    // whatever it returns.
                     let enough = decisions.filter(ControlFlow::is_break).count() > 0;
                     if enough && enough_ns.is_none() {
                         enough_ns = Some(threads.clock.elapsed_ns());
@@ -239,7 +242,7 @@ mod tests {
     #[tokio::test]
     async fn setup_time_is_not_part_of_the_schedule() {
         // No server listens, so every request fails immediately. Rendering the requests takes much
-        // longer than the lead.
+        // longer than the time between the start of the threads and the start of the schedule.
         let unused = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = unused.local_addr().unwrap();
         drop(unused);

@@ -7,7 +7,7 @@ use super::format::escape;
 /// The height of a row of text above a plot.
 pub const ROW_HEIGHT: f64 = 15.0;
 
-/// The size of an SVG and the margins of its plot, in CSS pixels if it is not scaled.
+/// The size of an SVG and the margins of its plot, in CSS pixels before scaling.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
     pub width: f64,
@@ -48,7 +48,7 @@ impl Scale {
     }
 }
 
-/// A round step that divides `span` into about `parts` parts.
+/// Returns a round step that divides `span` into about `parts` parts.
 fn step(span: f64, parts: f64) -> f64 {
     let rough = span / parts;
     let power = 10f64.powf(rough.log10().floor());
@@ -69,7 +69,7 @@ pub fn ticks(low: f64, high: f64, parts: f64) -> Vec<f64> {
 
 /// The title and description of a plot, for screen readers and tooltips.
 pub struct Caption {
-    /// Must be unique on the page.
+    /// The id, which must be unique on the page.
     pub id: String,
     pub title: String,
     pub description: String,
@@ -86,7 +86,7 @@ pub fn open(frame: &Frame, caption: &Caption, class: &str) -> String {
     )
 }
 
-/// Draws text at a point. `anchor` is as in SVG: `start`, `middle`, `end`.
+/// Draws text at a point. `anchor` has the same values as in SVG: `start`, `middle`, `end`.
 pub fn text(x: f64, y: f64, anchor: &str, class: &str, text: &str) -> String {
     let text = escape(text);
     format!(r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}" class="{class}">{text}</text>"#)
@@ -95,8 +95,8 @@ pub fn text(x: f64, y: f64, anchor: &str, class: &str, text: &str) -> String {
 /// A tick: its position and its text.
 pub type Tick = (f64, String);
 
-/// Draws grid lines with their labels, the axes and their names. The y axis has its name above it,
-/// written horizontally.
+/// Draws grid lines with their labels, the axes and their names. The name of the y axis is written
+/// horizontally above it.
 pub fn axes(frame: &Frame, x: &[Tick], y: &[Tick], names: (&str, &str)) -> String {
     let (left, right) = (frame.left, frame.plot_right());
     let bottom = frame.plot_bottom();

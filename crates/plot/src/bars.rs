@@ -12,13 +12,13 @@ const BAR: (f64, f64) = (13.0, 10.0);
 /// The bars for one name.
 pub struct Bars {
     pub name: String,
-    /// Values in the order of the figures.
+    /// The values, in the order of the figures.
     pub values: Vec<f64>,
-    /// Interval of the first value.
+    /// The interval of the first value.
     pub interval: Option<[f64; 2]>,
 }
 
-/// Draws bars of shares. `left` is the width of the names, in pixels.
+/// Draws a bar chart of shares. `left` is the width of the names, in pixels.
 pub fn draw(
     caption: &Caption,
     figures: &[(&str, Look)],

@@ -1,6 +1,6 @@
-//! Curves through many points: distributions, and changes over time.
+//! Draws curves through many points, for distributions and for changes over time.
 //!
-//! Values are positions on an axis. On a logarithmic axis the caller passes logarithms.
+//! Values are positions on an axis. For a logarithmic axis, the caller passes logarithms.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ const NARROW: f64 = 500.0;
 
 /// A curve.
 pub struct Curve {
-    /// Name in the tooltip.
+    /// The name that the tooltip shows.
     pub name: String,
     pub look: Look,
     /// Positions on the axes, with ascending x. A curve that leaves the chart at the right edge
@@ -27,9 +27,9 @@ pub struct Curve {
 /// An axis.
 pub struct Axis {
     pub name: String,
-    /// Values at the left and right, or bottom and top.
+    /// The values at the left and right ends, or at the bottom and top.
     pub ends: (f64, f64),
-    /// Positions of ticks, with their labels.
+    /// The positions of ticks, with their labels.
     pub ticks: Vec<(f64, String)>,
 }
 
@@ -162,7 +162,7 @@ fn line(curve: &Curve, x: Scale, y: Scale) -> String {
             x.positions.1
         );
     } else {
-        // One marker at the end of a line is enough to identify it without color.
+        // One marker at the end of a line is enough to identify the line without color.
         let _ = write!(svg, r#"<path class="mark" d="{}"/>"#, curve.look.marker(last.0, last.1));
     }
     svg + "</g>"

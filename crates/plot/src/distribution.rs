@@ -1,4 +1,4 @@
-//! Distributions of latencies: the share of latencies below or above each value.
+//! Draws latency distributions: the share of latencies below or above each value.
 
 use hdrhistogram::Histogram;
 
@@ -11,16 +11,16 @@ use super::palette::Look;
 /// percentiles.
 const SAMPLES_ABOVE: u64 = 10;
 
-/// If the 99.9th percentile is withheld, the tail below this share includes the lag of the load
-/// generator.
+/// If the 99.9th percentile is withheld, the part of the tail below this share includes the load
+/// generator's lag.
 pub const WITHHELD: f64 = 0.001_001;
 
-/// Latencies in nanoseconds, and their name.
+/// The latencies in nanoseconds, and their name.
 pub struct Latencies<'a> {
     pub name: &'a str,
     pub look: Look,
     pub counted: &'a Histogram<u64>,
-    /// Whether the 99.9th percentile and the tail above it are withheld, because the load generator
+    /// Whether the 99.9th percentile and the tail above it are withheld because the load generator
     /// was late too often.
     pub withheld: bool,
 }
@@ -32,7 +32,8 @@ pub enum Share {
     Above,
 }
 
-/// Returns each recorded value, in milliseconds, with the number of latencies up to it.
+/// Returns each recorded value, in milliseconds, with the number of latencies that do not exceed
+/// it.
 fn cumulated(counted: &Histogram<u64>) -> impl Iterator<Item = (f64, u64)> + '_ {
     let mut below = 0;
     counted.iter_recorded().map(move |bucket| {
@@ -43,7 +44,8 @@ fn cumulated(counted: &Histogram<u64>) -> impl Iterator<Item = (f64, u64)> + '_ 
     })
 }
 
-/// The points (ms, share) of a distribution, without the part of the tail that is due to chance.
+/// Returns the points (ms, share) of a distribution, without the part of the tail that is due to
+/// chance.
 fn points(of: &Latencies<'_>, which: Share) -> Vec<(f64, f64)> {
     let all = of.counted.len();
     let least_share = if of.withheld { WITHHELD } else { 0.0 };
@@ -61,8 +63,8 @@ fn points(of: &Latencies<'_>, which: Share) -> Vec<(f64, f64)> {
     [first].into_iter().chain(recorded).collect()
 }
 
-/// Draws distributions over a logarithmic latency axis; `None` if all have too few samples. `id`
-/// must be unique on the page.
+/// Draws distributions over a logarithmic latency axis. Returns `None` if all of them have too few
+/// samples. `id` must be unique on the page.
 pub fn chart(
     id: &str,
     of: &[Latencies<'_>],

@@ -1,4 +1,4 @@
-//! Charts of many dots and a line: single measurements, and a curve to compare them with.
+//! Draws charts with many dots, which are single measurements, and a curve to compare them with.
 //!
 //! Dots in the same place are drawn once. Cost: O(n log n) for n dots.
 
@@ -21,7 +21,7 @@ pub struct Dots<'a> {
     pub x: Axis,
     pub y: Axis,
     pub dots: &'a [(f64, f64)],
-    /// Tooltip of the dots, and their color.
+    /// The tooltip and the color of the dots.
     pub of_dots: (&'a str, Look),
     /// Points with ascending x.
     pub line: &'a [(f64, f64)],

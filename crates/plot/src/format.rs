@@ -1,6 +1,6 @@
 //! Formats numbers, loads and policies consistently in all reports.
 
-/// Placeholder for a value that was not measured.
+/// The placeholder for a value that was not measured.
 pub const NONE: &str = "—";
 
 /// Formats a number with three significant digits: `0.0123`, `1.23`, `12.3`, `123`, `1,230`.
@@ -8,7 +8,7 @@ pub fn three(value: f64) -> String {
     if !value.is_finite() {
         return NONE.to_owned();
     }
-    // Rounding error in the difference between two equal numbers.
+    // The rounding error in the difference between two numbers that should be equal.
     if value.abs() < 1e-12 {
         return "0".to_owned();
     }
@@ -20,7 +20,8 @@ pub fn three(value: f64) -> String {
     format!("{}{}", if rounded < 0.0 { "−" } else { "" }, grouped(&text))
 }
 
-/// Formats a number with three digits, or the placeholder.
+/// Formats a number with three significant digits, or returns the placeholder if there is no
+/// number.
 pub fn three_or_none(value: Option<f64>) -> String {
     value.map_or_else(|| NONE.to_owned(), three)
 }
@@ -121,15 +122,15 @@ pub fn escape(text: &str) -> String {
 
 /// The names of a policy.
 pub struct PolicyName {
-    /// Name for a table or a line.
+    /// The name for a table or a line.
     pub short: String,
-    /// Name for a sentence.
+    /// The name for a sentence.
     pub noun: String,
     /// What the policy does. May be empty.
     pub does: String,
 }
 
-/// Names a policy. An unknown policy keeps its name from the command line.
+/// Names a policy. An unknown policy keeps the name that the command line uses.
 pub fn policy(name: &str) -> PolicyName {
     let of = |short: &str, noun: &str, does: &str| PolicyName {
         short: short.to_owned(),
@@ -202,10 +203,10 @@ pub fn policy(name: &str) -> PolicyName {
     }
 }
 
-/// Picks whose names are plain words. Anything else after a hedge is part of its name.
+/// The picks whose names are plain words. Any other text after a hedge is part of the hedge's name.
 const PICKS: [&str; 4] = ["random", "round-robin", "least-outstanding", "two-choices"];
 
-/// Text between a hedge and its pick.
+/// The text between the name of a hedge and that of its pick.
 const OVER: &str = ", over ";
 
 /// Splits a short name into two lines; the second may be empty.
@@ -213,7 +214,8 @@ pub fn two_lines(short: &str) -> (&str, &str) {
     short.find(OVER).map_or((short, ""), |at| (&short[..=at], &short[at + 2..]))
 }
 
-/// Names a hedge combined with a pick: the pick chooses the replicas for its copies.
+/// Returns the name of a hedge combined with a pick, which chooses the replicas for the hedge's
+/// copies.
 fn over(hedge: &PolicyName, pick: &PolicyName) -> PolicyName {
     let where_to = pick.does.trim_end_matches("; no hedging");
     PolicyName {
@@ -223,7 +225,7 @@ fn over(hedge: &PolicyName, pick: &PolicyName) -> PolicyName {
     }
 }
 
-/// Names `delayed` with a fixed delay, or with a learned percentile.
+/// Returns the name of a `delayed` hedge, whose delay is either fixed or a learned percentile.
 fn delayed(args: &str) -> PolicyName {
     let (delay, cancels) = args.split_once(':').map_or((args, false), |(delay, _)| (delay, true));
     let (delay, after, noun) = match delay.strip_prefix('p') {

@@ -1,4 +1,4 @@
-//! Heat maps over two axes: a cell per pair of values, colored by its value.
+//! Draws heat maps over two axes, with a colored cell per pair of values.
 
 use std::fmt::Write as _;
 
@@ -12,28 +12,29 @@ pub struct Map<'a> {
     pub name: &'a str,
     pub x: (&'a str, &'a [f64]),
     pub y: (&'a str, &'a [f64]),
-    /// A row per y, from the bottom up; `None` for an unknown value.
+    /// The rows, from the bottom up, one per value of y. `None` stands for an unknown value.
     pub values: &'a [Vec<Option<f64>>],
     /// Formats a value.
     pub word: &'a dyn Fn(f64) -> String,
-    /// Shade of a value, from -1 to 1: blue above 0, orange below, and stronger toward the ends.
+    /// The shade of a value, from -1 to 1: blue above 0, orange below 0, and stronger toward the
+    /// ends.
     pub shade: &'a dyn Fn(f64) -> f64,
     /// The meaning of an unknown value.
     pub unknown: &'a str,
-    /// A line over the cells, in columns and rows, which are numbered from 0. Whole numbers are
-    /// centers of cells.
+    /// A line over the cells, in units of columns and rows, which are numbered from 0. Whole
+    /// numbers refer to the centers of cells.
     pub line: &'a [(f64, f64)],
-    /// Width, height and class.
+    /// The width, height and class.
     pub size: (f64, f64, &'a str),
 }
 
 /// Minimum width and height, in pixels, of a cell that shows its value.
 const WRITTEN: (f64, f64) = (40.0, 16.0);
 
-/// The start of the SVG path of the line.
+/// The start of the line's SVG path.
 const LINE: &str = r#"<path fill="none" stroke="var(--ink)" stroke-width="2" d="M"#;
 
-/// Distance between entries of the legend, in pixels.
+/// The distance between legend entries, in pixels.
 const LEGEND_WIDTH: f64 = 108.0;
 
 /// Minimum distance between ticks along x and y, in pixels.
@@ -91,7 +92,7 @@ fn fill(shade: Option<f64>) -> String {
     format!(r#"fill="var(--k{color})" fill-opacity="{opacity:.2}""#)
 }
 
-/// The legend: colors of the smallest, the largest and the unknown value.
+/// Draws the legend, with the colors of the smallest value, the largest value and unknown values.
 fn legend(map: &Map<'_>, bottom: f64) -> String {
     let all = || map.values.iter().flatten();
     let known = || all().flatten().copied();
@@ -112,7 +113,7 @@ fn legend(map: &Map<'_>, bottom: f64) -> String {
     svg + "</g>"
 }
 
-/// Formats a value of an axis in a short form.
+/// Formats an axis value in a short form.
 pub fn place(number: f64) -> String {
     let short: f64 = format!("{number:.2e}").parse().unwrap_or(number);
     let short = if number.fract() == 0.0 { number } else { short };

@@ -1,6 +1,6 @@
-//! Plots as inline SVG, and the style of the pages that contain them. Pages have no script.
-//! Tooltips are SVG titles. Elements that depend on the width exist twice, and the style sheet
-//! shows one of them.
+//! Draws plots as inline SVG, and provides the style of the pages that contain them. The pages
+//! contain no scripts. Tooltips are SVG `title` elements. Elements that depend on the width of the
+//! screen exist in two versions, and the style sheet shows one of them.
 #![allow(missing_docs, reason = "the names of the fields document them")]
 
 pub mod axes;
@@ -16,7 +16,8 @@ pub mod palette;
 pub mod stack;
 pub mod strips;
 
-/// Colors and the style of plots. A separate picture contains only this style.
+/// The colors and the style of plots. A plot that is saved as a separate file contains only this
+/// style.
 const PLOT_STYLE: &str = include_str!("plot.css");
 
 /// The sizes of a figure on a page, for wide and narrow screens: width, height, class, and suffix
@@ -39,7 +40,7 @@ pub struct Page<'a> {
     pub verb: &'a str,
     pub title: &'a str,
     pub headline: &'a str,
-    /// Content of the header below the headline.
+    /// The content of the header, below the headline.
     pub more: &'a str,
     pub main: &'a str,
 }

@@ -1,4 +1,4 @@
-//! Line charts of a figure against a varied quantity, one line per policy.
+//! Draws line charts that show how a figure depends on a varied quantity, with one line per policy.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use super::palette::Look;
 /// Upper bound of a digit's width in the text of a plot, for any font.
 const DIGIT_WIDTH: f64 = 8.0;
 
-/// Upper bounds of the mean width of a letter in a name, and of the height of a line of text.
+/// Upper bounds for the mean width of a letter in a name, and for the height of a line of text.
 const LETTER_WIDTH: f64 = 7.0;
 const NAME_HEIGHT: f64 = 18.0;
 
@@ -22,7 +22,7 @@ pub struct Point {
     pub sound: bool,
 }
 
-/// The line of a policy. A point that is `None` leaves a gap.
+/// The line of a policy. A point that is `None` leaves a gap in the line.
 pub struct Line<'a> {
     pub policy: &'a str,
     pub look: Look,
@@ -32,11 +32,11 @@ pub struct Line<'a> {
 /// The size of a chart, which determines its content.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Size {
-    /// Names are beside the lines.
+    /// The names are next to the lines.
     Wide,
-    /// For phones: names are in the legend.
+    /// For phones. The names are in the legend.
     Narrow,
-    /// One of several charts side by side.
+    /// For one of several charts that are shown side by side.
     Small,
 }
 
@@ -55,11 +55,11 @@ impl Size {
 /// A chart of lines.
 pub struct Chart<'a> {
     pub caption: Caption,
-    /// Name of the y axis, with its unit.
+    /// The name of the y axis, with its unit.
     pub name: &'a str,
-    /// Unit of values in tooltips, or empty.
+    /// The unit of values in tooltips, or empty.
     pub unit: &'a str,
-    /// Name of the x axis.
+    /// The name of the x axis.
     pub x_name: &'a str,
     /// Formats a value of the x axis.
     pub x_text: &'a dyn Fn(f64) -> String,
@@ -68,8 +68,8 @@ pub struct Chart<'a> {
     pub lines: &'a [Line<'a>],
     /// The lower end of the y axis.
     pub floor: f64,
-    /// Larger values are off the chart, so that a policy that collapses does not flatten the
-    /// others.
+    /// The upper end of the y axis. Larger values are off the chart, so that a policy that
+    /// collapses does not flatten the lines of the others.
     pub most: f64,
     pub size: Size,
     /// The text of a chart without points.
@@ -84,7 +84,7 @@ struct Plot<'a> {
     y: Scale,
 }
 
-/// Draws a chart. If there are no points, the chart has only axes and a remark.
+/// Draws a chart. If there are no points, the chart consists of the axes and a remark.
 pub fn draw(chart: &Chart<'_>, class: &str) -> String {
     let values: Vec<f64> = points(chart.lines).map(|point| point.value).collect();
     let y_ticks = ticks(chart.floor, top(&values, chart.floor, chart.most), 5.0);
@@ -124,13 +124,13 @@ fn points<'a>(lines: &'a [Line<'a>]) -> impl Iterator<Item = Point> + 'a {
     lines.iter().flat_map(|line| line.points.iter().flatten().copied())
 }
 
-/// The largest value that the y axis must cover.
+/// Returns the largest value that the y axis must cover.
 fn top(values: &[f64], floor: f64, most: f64) -> f64 {
     let on_chart = values.iter().copied().filter(|value| *value <= most);
     on_chart.max_by(f64::total_cmp).filter(|top| *top > floor).unwrap_or(floor + 1.0)
 }
 
-/// The ends of the x axis, slightly beyond the values, to leave room for markers.
+/// Returns the ends of the x axis, which are slightly beyond the values to leave room for markers.
 fn bounds(xs: &[f64]) -> (f64, f64) {
     let first = xs.iter().copied().fold(f64::INFINITY, f64::min);
     let last = xs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -141,7 +141,7 @@ fn bounds(xs: &[f64]) -> (f64, f64) {
     }
 }
 
-/// The length of the longest line of a name.
+/// Returns the length of the longest line of a name.
 fn longest_name(lines: &[Line<'_>]) -> usize {
     let lengths = lines.iter().map(|line| {
         let name = policy(line.policy).short;
@@ -161,25 +161,25 @@ fn frame(size: Size, longest_name: usize) -> Frame {
     Frame { width, height, left, right, top: 28.0, bottom: 46.0 }
 }
 
-/// A value that is off the chart, written above it.
+/// A value that is off the chart and is therefore written above it.
 struct Note<'a> {
     line: &'a Line<'a>,
     point: Point,
     text: String,
-    /// Center of the text.
+    /// The center of the text.
     x: f64,
-    /// Row, counted from below.
+    /// The row of the text, counted from below.
     row: usize,
 }
 
 /// Returns the values that are off the chart, in the fewest rows in which their texts do not
-/// overlap. A small chart has only arrow heads.
+/// overlap. In a small chart, there are only arrowheads and no texts.
 fn off_chart<'a>(chart: &'a Chart<'_>, highest: f64, x: Scale, width: f64) -> Vec<Note<'a>> {
     let mut notes: Vec<Note<'_>> = Vec::new();
     if chart.size == Size::Small {
         return notes;
     }
-    // Right end of the texts in each row.
+    // The right end of the texts in each row.
     let mut rows: Vec<f64> = Vec::new();
     for place in chart.xs {
         for line in chart.lines {
@@ -210,7 +210,7 @@ impl Plot<'_> {
         let (path, exits) = self.path(&line.points);
         let _ = write!(svg, r#"<path d="{path}" {}/>"#, line.look.stroke());
         for (x, slope) in exits {
-            // An arrow head along the line, with its tip on the edge.
+            // Draws an arrowhead in the direction of the line, with its tip on the edge.
             let turn = 90.0 - slope.to_degrees();
             let top = self.frame.top;
             let _ = write!(
@@ -239,8 +239,8 @@ impl Plot<'_> {
         escape(&tip)
     }
 
-    /// Returns the path through the points, clipped at the upper edge. For each exit at that edge,
-    /// also returns x and the angle to the x axis.
+    /// Returns the path through the points, clipped at the upper edge. Also returns, for each point
+    /// at which the line leaves the chart there, its x and the line's angle to the x axis.
     fn path(&self, points: &[Option<Point>]) -> (String, Vec<(f64, f64)>) {
         let (mut path, mut exits) = (String::new(), Vec::new());
         let mut pen = None;
@@ -292,7 +292,7 @@ impl Plot<'_> {
             .collect()
     }
 
-    /// Writes the names of the policies beside the ends of their lines.
+    /// Writes the names of the policies next to the ends of their lines.
     fn names(&self) -> String {
         let end = |line: &Line<'_>| {
             let point = line.points.iter().flatten().last()?;

@@ -9,19 +9,19 @@ use super::format::{escape, policy};
 /// color scheme.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Look {
-    /// Number of the class that sets the color: `k0` for the baseline, `k1` for the subject.
+    /// The number of the class that sets the color: `k0` for the baseline, `k1` for the subject.
     pub color: usize,
     pub dash: &'static str,
     pub width: f64,
 }
 
-/// Number of different looks.
+/// The number of different looks.
 const LOOKS: usize = 8;
 
 /// The dash pattern of each look, except for the baseline and the subject, whose lines are solid.
 const DASHES: [&str; LOOKS - 2] = ["7 4", "1.5 3.5", "10 3 2 3", "4 3", "14 4", "8 3 2 3 2 3"];
 
-/// Assigns looks to policies, in their order. The baseline and the subject are solid lines.
+/// Assigns looks to the policies, in the given order. The baseline and the subject get solid lines.
 pub fn looks<'a>(
     policies: impl Iterator<Item = &'a str>,
     baseline: Option<&str>,
@@ -42,7 +42,8 @@ pub fn looks<'a>(
     policies.map(|name| (name, of(name))).collect()
 }
 
-/// Returns the look for a color, modulo the number of looks. The first two are solid.
+/// Returns the look for a color number, which is taken modulo the number of looks. The first two
+/// looks have solid lines.
 pub fn look(color: usize) -> Look {
     match color % LOOKS {
         0 => Look { color: 0, dash: "", width: 2.0 },
@@ -103,13 +104,14 @@ impl Look {
     }
 }
 
-/// A legend for figures of policies, as HTML outside the figure, so that it covers no data.
+/// Returns a legend for a figure that shows policies. The legend is HTML outside the figure, so it
+/// does not cover any data.
 pub fn key(looks: &[(&str, Look)], class: &str) -> String {
     let named = looks.iter().map(|(name, look)| (policy(name).short, *look));
     key_of(&named.collect::<Vec<_>>(), class)
 }
 
-/// A legend for any named curves.
+/// Returns a legend for curves with any names.
 pub fn key_of(looks: &[(String, Look)], class: &str) -> String {
     let mut html = format!(r#"<ul class="key {class}">"#);
     for (name, look) in looks {

@@ -1,4 +1,4 @@
-//! Stacked bars: each shows the parts of a figure, as shares or as absolute lengths.
+//! Draws stacked bars, each of which shows the parts of a figure as shares or as absolute values.
 
 use std::fmt::Write as _;
 
@@ -12,20 +12,20 @@ const BAR: (f64, f64) = (24.0, 12.0);
 /// A figure and its parts.
 pub struct Bar {
     pub name: String,
-    /// Parts in the order of the names, all in one unit. They add up to the figure.
+    /// The parts, in the order of their names and all in the same unit. Their sum is the figure.
     pub parts: Vec<f64>,
 }
 
-/// The length of bars.
+/// How the lengths of the bars are chosen.
 #[derive(Clone, Copy)]
 pub enum Length<'a> {
-    /// All bars have the same length. Contains the name of the axis.
+    /// All bars have the same length, so they show shares. The value is the name of the axis.
     Shares(&'a str),
-    /// Bars are as long as their figures. Contains the name of the axis.
+    /// The length of a bar is proportional to its figure. The value is the name of the axis.
     Sums(&'a str),
 }
 
-/// Draws a bar per figure, followed by the sum in `unit`.
+/// Draws one bar per figure, followed by the sum of its parts in `unit`.
 pub fn draw(
     caption: &Caption,
     parts: &[(&str, Look)],

@@ -1,5 +1,5 @@
-//! Strips: rows over time, darker for larger values. Unlike in a [`crate::heat`] map, rows have
-//! names and columns have different lengths.
+//! Draws strips: rows over time that are darker where values are larger. Unlike in a
+//! [`crate::heat`] map, rows have names and columns have different lengths.
 
 use std::fmt::Write as _;
 
@@ -10,12 +10,12 @@ use super::format::{escape, three};
 /// The height of a row, in pixels.
 const ROW: f64 = 22.0;
 
-/// A row: its name and a value per column.
+/// A row, with its name and one value per column.
 pub type Row = (String, Vec<Option<f64>>);
 
-/// Draws the strips. A column extends from its start on the axis to the start of the next, and the
-/// last one to the end of the axis. `unit` is the unit of values, and `left` is the width of the
-/// names in pixels.
+/// Draws the strips. A column extends from its start on the axis to the start of the next column.
+/// The last column extends to the end of the axis. `unit` is the unit of the values, and `left` is
+/// the width of the names in pixels.
 pub fn draw(
     caption: &Caption,
     (x_axis, starts): (&Axis, &[f64]),

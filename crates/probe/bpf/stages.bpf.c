@@ -1,13 +1,13 @@
-// Stamps requests at the boundaries of stages, and adds up what each stage took.
+// Stamps requests at the boundaries of stages, and sums the durations of the stages.
 //
-// A packet of a connection to the target's ports is stamped where it reached the device layer (by the network
-// stack's own timestamp), where TCP took it, and where the socket said that data is ready. A read takes packets; a
-// mark of the application, or without marks the read itself, begins a request, which the stamps of the packet
-// with its first byte join; a write ends all requests of its connection that have begun. Bytes are counted by
-// TCP's sequence numbers, so pipelined requests keep apart. Everything is out of band: no request carries a
-// buffer, in contrast to the source (seed 004, part 2, "Fine-grained request probing").
+// A packet on a connection to one of the target's ports is stamped at three points: where it reached the device layer (the
+// network stack's own timestamp), where TCP received it, and where the socket reported that data is ready. A read consumes
+// packets. A request begins at the application's first mark, or at the read if there are no marks, and takes the stamps of
+// the packet that contains its first byte. A write ends all requests of its connection that have begun. Bytes are counted
+// by TCP sequence numbers, so pipelined requests are kept apart. The stamps are stored outside the requests, in contrast
+// to the source, where requests carry a buffer (seed 004, part 2, "Fine-grained request probing").
 //
-// Cost: one hash lookup per event, and at the end of a request one multiplication per pair of values.
+// Cost: one hash lookup per event, and one multiplication per pair of values when a request ends.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -38,7 +38,7 @@ static void *(*task_storage)(void *, void *, void *, u64) = (void *)156;
 static void *(*current_task)(void) = (void *)158;
 static long (*loop)(u32, void *, void *, u64) = (void *)181;
 
-// What this needs to know of the kernel; offsets are relocated when the object is loaded.
+// The kernel types that the programs access. The offsets are relocated when the object is loaded.
 struct ns_common { u32 inum; } KERNEL;
 struct net { struct ns_common ns; } KERNEL;
 typedef struct { struct net *net; } KERNEL possible_net_t;
@@ -48,31 +48,31 @@ struct tcp_sock { u32 copied_seq; } KERNEL;
 struct sk_buff { struct sock *sk; u64 tstamp; char cb[48]; } KERNEL;
 struct task_struct { int tgid; } KERNEL;
 
-// Stamps of a request, in this order. Marks are the application's.
+// The stamps of a request, in the order in which they are taken. The application defines the marks.
 enum { DEVICE, TCP, READY, READ, MARK, MARKS = 4, WRITE = MARK + MARKS, OUT, STAMPS };
-// What may explain a duration.
+// Evidence, which may explain a duration.
 enum { WAKEUP, RUN_QUEUE, BLOCKED, REMOTE, BATCH, EVIDENCE };
-// Nine stages and the evidence. What concerns the total follows from the stages.
+// The values are nine stages and the evidence. The figures of the total are computed from the stages.
 enum { STAGES = STAMPS - 1, VALUES = STAGES + EVIDENCE, PAIRS = VALUES * (VALUES + 1) / 2 };
 enum { PACKETS = 64, REQUESTS = 64, BUCKETS = 896, PORTS = 8 };
-// What went missing, and why.
+// The reasons why data is missing.
 enum { NO_CONNECTION, NO_PACKET, PACKET_LOST, REQUEST_LOST, RING_FULL, CLAMPED, CLOCK, REASONS };
 
-// Set before loading.
-const volatile u32 marks = 0;        // how many marks the application has
-const volatile u32 ports = 0;        // how many ports the target listens on
-const volatile u16 port[PORTS] = {}; // these
+// These constants are set before the programs are loaded.
+const volatile u32 marks = 0;        // the number of marks of the application
+const volatile u32 ports = 0;        // the number of ports on which the target listens
+const volatile u16 port[PORTS] = {}; // the ports themselves
 const volatile u32 namespace = 0;    // the target's network namespace
-const volatile u64 key[MARKS] = {};  // which argument of a mark names the request: 1 + its number; 0: none
-const volatile u64 unread[2] = {};   // where to read how many bytes are unread at the first mark: argument + 1, offset
+const volatile u64 key[MARKS] = {};  // the index of the argument that identifies a mark's request, plus 1; 0 if there is none
+const volatile u64 unread[2] = {};   // the location of the number of unread bytes at the first mark: argument + 1, offset
 
-// Set while running.
+// These settings may change while the programs run.
 struct control {
-	u64 epoch;     // 0: off. A new one forgets what is in flight
-	u64 real_ns;   // CLOCK_REALTIME less CLOCK_MONOTONIC
-	u64 slow_ns;   // requests that take longer are reported whole,
-	u64 one_in;    // and one in so many of all; 0: none
-	u64 bank;      // which of two sets of sums is added to; the other is read meanwhile
+	u64 epoch;     // 0 if stamping is off; a new epoch discards the requests in flight
+	u64 real_ns;   // CLOCK_REALTIME minus CLOCK_MONOTONIC
+	u64 slow_ns;   // requests that take longer are reported as whole requests
+	u64 one_in;    // one in this number of all requests is also reported; 0 for none
+	u64 bank;      // the index of the set of sums that is updated; the other set may be read
 };
 
 struct packet { u64 end, device, tcp, ready, processor; };
@@ -82,8 +82,8 @@ struct connection {
 	u64 epoch;
 	u64 packet_head, packet_tail, packet_ready;
 	u64 request_head, request_tail;
-	u64 read, read_end, reads_taken; // when, up to which byte, and how many requests of it have begun
-	u64 running, delay, run_delay, processor; // of its thread: when it last ran, after what delay; the sum of delays
+	u64 read, read_end, reads_taken; // the last read: its time, its end, and the requests begun in it
+	u64 running, delay, run_delay, processor; // the reader's start, its last delay, its total delay, and its processor
 	u64 write, out;
 	struct packet packets[PACKETS];
 	struct request requests[REQUESTS];
@@ -91,9 +91,9 @@ struct connection {
 
 struct thread {
 	u64 socket;
-	u64 waking, running, off; // when it last was woken, began to run, left its processor
-	u64 delay;                // how long it then had been runnable
-	u64 run_delay, blocked;   // sums
+	u64 waking, running, off; // the last times at which it was woken, began to run, and left its processor
+	u64 delay;                // the time for which it was runnable before it began to run
+	u64 run_delay, blocked;   // sums of all delays and of all blocked times
 	u64 sleeping;
 };
 
@@ -101,8 +101,8 @@ struct sums {
 	u64 requests;
 	u64 sum[VALUES];
 	u64 low[PAIRS], high[PAIRS];
-	// Of the request that ends. Not on the stack: what is read from a map is any number to the verifier, so that it
-	// need not follow each way on which it may have come about.
+	// These fields belong to the request that ends. They are in a map and not on the stack because the verifier
+	// treats a value that is read from a map as an arbitrary number. It then need not follow every path to the value.
 	u64 stamp[STAMPS];
 	u64 value[VALUES];
 };
@@ -129,7 +129,7 @@ INLINE void missing(u32 why)
 		counts[why]++;
 }
 
-// The control block, if stamping is on.
+// Returns the control block if stamping is on.
 INLINE struct control *on(void)
 {
 	struct control *control = map_lookup(&CONTROL, &zero);
@@ -146,7 +146,7 @@ INLINE int is_ours(const struct sock *sk)
 	return 0;
 }
 
-// The connection of a socket. One that was seen in an earlier epoch only is as new.
+// Returns the connection of a socket. If it was last seen in an earlier epoch, it is reset.
 INLINE struct connection *find(u64 socket, const struct control *control)
 {
 	struct connection *connection = map_lookup(&CONNECTIONS, &socket);
@@ -221,7 +221,7 @@ SEC("tp_btf/sk_data_ready") int ready(u64 *args)
 	return 0;
 }
 
-// The oldest packet that ends after `position`; older ones are forgotten.
+// Returns the oldest packet that ends after `position`, and discards all older packets.
 INLINE struct packet *packet_at(struct connection *connection, u32 position)
 {
 	for (u32 i = 0; i < PACKETS && connection->packet_tail < connection->packet_head; i++) {
@@ -255,7 +255,7 @@ INLINE void begin(struct connection *connection, struct thread *thread, u32 posi
 #pragma unroll
 	for (u32 i = MARK; i < WRITE; i++)
 		request->stamp[i] = i == MARK ? at : 0;
-	// The reader slept when data came, if it has been woken since.
+	// If the reader began to run after the data arrived, it was asleep when they arrived.
 	u64 slept = connection->running > ready && connection->running <= read;
 	request->evidence[WAKEUP] = slept ? connection->running - ready : 0;
 	request->evidence[REMOTE] = packet->processor != connection->processor;
@@ -287,7 +287,7 @@ SEC("tp_btf/sock_recv_length") int received(u64 *args)
 	connection->read_end = end;
 	connection->reads_taken = 0;
 	if (!marks) {
-		// Without marks, a request is what was read last before a write.
+		// Without marks, the last read before a write is the request.
 		connection->request_tail = connection->request_head;
 		begin(connection, thread, end - 1, 0);
 	}
@@ -313,7 +313,7 @@ INLINE int mark(const struct pt_regs *regs, u32 which)
 	struct thread *thread = task_storage(&THREADS, current_task(), 0, 0);
 	u64 socket = thread ? thread->socket : 0;
 	if (which && key[which]) {
-		// Another thread may go on with the request.
+		// Another thread may continue the request.
 		u64 *begun = map_lookup(&KEYS, &name);
 		socket = begun ? *begun : 0;
 	}
@@ -366,7 +366,7 @@ SEC("tp_btf/net_dev_start_xmit") int transmit(u64 *args)
 	return 0;
 }
 
-// Buckets are 1/32 of an octave wide, and exact below 64: their number is the exponent and the next five bits.
+// Buckets are 1/32 of an octave wide, and exact below 64. Their index consists of the exponent and the next five bits.
 INLINE u32 bucket_of(u32 value)
 {
 	u32 exponent = 0;
@@ -390,14 +390,14 @@ INLINE void count(u32 which, u32 value)
 		buckets[bucket]++;
 }
 
-// Products of two values have to fit in 64 bits.
+// Values are clamped so that the product of two values fits in 64 bits.
 INLINE u64 clamped(u64 ns)
 {
 	return ns >> 32 ? 0xffffffff : ns;
 }
 
-// Marks that the application does not have end no stage. Known when this is loaded, so the verifier drops what is
-// not needed.
+// Whether a stage does not exist because the application lacks the mark at its end. This is known when the programs
+// are loaded, so the verifier removes the code that is not needed.
 INLINE int is_absent(u32 value)
 {
 	return value + 1 >= MARK + marks && value + 1 < WRITE;
@@ -425,7 +425,7 @@ static long end(u32 index, struct ending *ending)
 	for (u32 i = 1; i < STAMPS; i++) {
 		u64 at = i < WRITE ? request->stamp[i] : i == WRITE ? ending->write : ending->out;
 		u64 last = sums->stamp[i - 1];
-		// A mark that was not passed takes no time.
+		// A stage has zero length if the request did not pass the mark that ends it.
 		sums->stamp[i] = at < last ? last : at;
 		sums->value[i - 1] = clamped(sums->stamp[i] - last);
 	}
@@ -506,7 +506,7 @@ SEC("tp_btf/sock_send_length") int sent(u64 *args)
 SEC("tp_btf/tcp_destroy_sock") int closed(u64 *args)
 {
 	u64 socket = args[0];
-	// Any: a socket that the server closed has given its port back by now.
+	// The port is not checked, because a socket that the server closed has already released it.
 	map_delete(&CONNECTIONS, &socket);
 	return 0;
 }

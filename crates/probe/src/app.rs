@@ -1,5 +1,5 @@
-//! The points that a request passes through inside an application. Each application has a small
-//! TOML file; some are built in.
+//! The points that a request passes through inside an application. Each application is described by
+//! a small TOML file. Some of these files are built in.
 //!
 //! ```
 //! let app = curtail_probe::app::App::parse(r#"
@@ -17,7 +17,8 @@
 
 use serde::Deserialize;
 
-/// The maximum number of marks per application; the eBPF program has room for no more.
+/// The maximum number of marks per application. It matches the size of the tables in the eBPF
+/// program.
 pub const MARKS_MAX: usize = 4;
 
 /// The marks and stages of an application.
@@ -26,8 +27,8 @@ pub const MARKS_MAX: usize = 4;
 pub struct App {
     /// The name of the application.
     pub name: String,
-    /// The name of the stage that ends with the write. It starts at the last mark, or at the read
-    /// if there are no marks.
+    /// The name of the stage that ends with the write. This stage starts at the last mark, or at
+    /// the read if there are no marks.
     pub response: String,
     /// The marks, in the order in which a request passes them. The first one begins a request.
     #[serde(default)]
@@ -38,22 +39,22 @@ pub struct App {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mark {
-    /// The stage that ends at this mark.
+    /// The name of the stage that ends at this mark.
     pub stage: String,
     /// The function whose entry is the mark: its linker symbol, or its Rust path.
     pub function: Option<String>,
-    /// Alternatively, a statically defined tracepoint (USDT): `provider:name`.
+    /// Alternatively, the name of a statically defined tracepoint (USDT): `provider:name`.
     pub tracepoint: Option<String>,
-    /// The end of the path of the shared library that contains the mark. `None` if the program
-    /// itself contains it.
+    /// The last part of the path of the shared library that contains the mark. `None` if the
+    /// program itself contains it.
     pub library: Option<String>,
-    /// The argument of the function (counted from 0) that identifies the request. Needed if another
-    /// thread continues the request. The first mark then needs a key too; it runs on the thread
-    /// that read the request.
+    /// The argument of the function (counted from 0) that identifies the request. It is required if
+    /// another thread continues the request. In that case, the first mark, which runs on the thread
+    /// that read the request, also needs a key.
     pub key: Option<u8>,
-    /// Where to read the number of bytes that the application has read but not yet parsed,
-    /// including this request. It is allowed only on the first mark. It separates pipelined
-    /// requests that arrived in different packets of one read.
+    /// The location of the number of bytes that the application has read but not yet parsed,
+    /// including this request. This location is allowed only on the first mark. It separates
+    /// pipelined requests that arrived in different packets of one read.
     pub unread: Option<Unread>,
 }
 
@@ -73,11 +74,11 @@ pub struct Unread {
     pub argument: u8,
     /// The field that holds the number: `structure.field`. Debug information gives its offset.
     pub field: Option<String>,
-    /// Alternatively, the offset of the number from the pointer, in bytes.
+    /// Alternatively, the distance in bytes from the pointer to the number.
     pub offset: Option<u64>,
 }
 
-/// The reason why the description of an application is rejected.
+/// The reason why an application's description was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AppError {
     /// The text is not TOML, or has unknown or missing fields. The message names the line.
@@ -117,8 +118,8 @@ impl App {
         Some(App::parse(text).expect("built-in descriptions are tested"))
     }
 
-    /// Returns an application without marks. It fits any server: everything between read and write
-    /// is one stage.
+    /// Returns an application without marks. It can be used for any server, because everything
+    /// between read and write is one stage.
     #[must_use]
     pub fn unknown() -> App {
         App { name: "any".to_owned(), response: "socket-to-response".to_owned(), mark: Vec::new() }

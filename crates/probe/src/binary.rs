@@ -1,9 +1,10 @@
 //! Finds marks in ELF files: functions, static tracepoints, fields of structures.
 //!
 //! The cost of a probe depends on the instruction under it. The kernel emulates a few instructions.
-//! For all others it executes a copy, which costs one more trap (several microseconds in a virtual
-//! machine). Code is therefore decoded before anything is attached, and a mark moves to the first
-//! cheap instruction of its function. The input files are untrusted.
+//! For all other instructions, it executes a copy, which costs an additional trap (several
+//! microseconds in a virtual machine). The code is therefore decoded before any probe is attached,
+//! and the probe of a mark is placed at the first cheap instruction of its function. The input
+//! files are untrusted.
 
 use std::borrow::Cow;
 
@@ -16,10 +17,10 @@ pub struct Binary<'d> {
     file: object::File<'d>,
 }
 
-/// An address that a probe can be attached to.
+/// An address to which a probe can be attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Site {
-    /// The offset in the file, in bytes.
+    /// The offset of the address in the file, in bytes.
     pub offset: u64,
     /// Whether the kernel emulates the instruction at this address. `None` if there is no x86-64
     /// code to decode.
@@ -40,7 +41,7 @@ pub enum BinaryError {
     NoFunction {
         /// The name of the function.
         name: String,
-        /// A likely reason, or functions with similar names.
+        /// A likely reason, or the names of similar functions.
         hint: String,
     },
     /// The tracepoint does not exist.
@@ -74,7 +75,7 @@ impl<'d> Binary<'d> {
     }
 
     /// Returns the path of the separate debug file, relative to `/usr/lib/debug/.build-id`. `None`
-    /// if the file has no build ID.
+    /// if the file contains no build ID.
     #[must_use]
     pub fn debug_file(&self) -> Option<String> {
         let id = self.file.build_id().ok()??;
@@ -159,8 +160,8 @@ impl<'d> Binary<'d> {
         Ok(sites)
     }
 
-    /// Reads the notes in `.note.stapsdt`: three addresses, then provider, name and arguments, each
-    /// terminated by a 0 byte.
+    /// Reads the notes in `.note.stapsdt`. Each note contains three addresses, followed by the
+    /// provider, the name and the arguments, each terminated by a 0 byte.
     fn notes(&self) -> Vec<Note> {
         let data = |name| self.file.section_by_name(name)?.data().ok();
         let Some(mut notes) = data(".note.stapsdt") else { return Vec::new() };
@@ -175,7 +176,8 @@ impl<'d> Binary<'d> {
         found
     }
 
-    /// Returns the offset of a field in its structure (`structure.field`), in bytes, from DWARF.
+    /// Returns the offset of a field in its structure (`structure.field`), in bytes. The offset is
+    /// read from the DWARF debug information.
     ///
     /// # Errors
     ///
@@ -401,8 +403,8 @@ mod tests {
         #[test]
         fn damaged_files_are_read_or_refused(
             damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
-            // Only damage to the file header, and to the section headers at the end of the file,
-            // makes a difference.
+            // Only damage to the file header, or to the section headers at the end of the file, can
+            // change the result.
             in_headers in any::<bool>(),
             cut in 0_usize..3_000,
         ) {

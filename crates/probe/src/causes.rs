@@ -1,9 +1,11 @@
-//! Likely causes of a stage's variability: the evidence that its duration correlates with.
+//! Finds the likely causes of a stage's variability. They are the evidence that correlates with the
+//! stage's duration.
 //!
-//! The square of the correlation between the stage's duration and the evidence is the share of the
-//! variance that the evidence explains. The sign of the correlation is reported beside that share.
-//! Shares do not add up, because evidence may itself be correlated. Correlation is not causation,
-//! so every knob must be tested. The machine's counters cover the whole process, not one stage.
+//! The share of the variance that a piece of evidence explains is the square of its correlation
+//! with the stage's duration. The sign of the correlation is reported with that share. The shares
+//! do not add up to the explained variance, because pieces of evidence may be correlated with each
+//! other. Correlation does not prove causation, so every knob must be tested. The machine's
+//! counters apply to the whole process and not to a single stage.
 //!
 //! Cost: one division per stage and piece of evidence.
 
@@ -26,10 +28,11 @@ pub struct Cause {
     pub explains: f64,
     /// Whether the stage takes longer when the evidence is larger.
     pub longer_with_more: bool,
-    /// For an attribute, its key and value; for a number of calls, the stage that makes them.
+    /// The key and value of an attribute, or the stage that makes the calls if the evidence is a
+    /// number of calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
-    /// A description for people.
+    /// A human-readable description.
     pub text: String,
     /// The knobs that may help.
     pub knobs: &'static [Knob],
@@ -40,10 +43,11 @@ pub struct Cause {
 pub struct Pressure {
     /// The kind of pressure.
     pub kind: machine::Cause,
-    /// The share of the time that the process lost. For the run queue, this is relative to the time
-    /// in which its threads were able to run. For faults, it is the number of faults per request.
+    /// The share of its time that the process lost. For the run queue, it is a share of the time in
+    /// which the process's threads were ready to run. For page faults, this field contains the
+    /// number of faults per request instead.
     pub value: f64,
-    /// A description for people.
+    /// A human-readable description.
     pub text: String,
     /// The knobs that may help.
     pub knobs: &'static [Knob],
@@ -57,7 +61,7 @@ pub(crate) fn of_stage(profile: &Profile, moments: &Moments, stage: usize) -> Ve
         let explains = covariance * covariance / moments.variance(stage) / moments.variance(value);
         let longer_with_more = covariance > 0.0;
         let text = text(kind, longer_with_more);
-        // If there is no variance, the share is not finite.
+        // The share is not finite if there is no variance.
         (explains >= EXPLAINS_MIN && explains.is_finite()).then(|| Cause {
             kind,
             explains: explains.min(1.0),
@@ -80,7 +84,7 @@ fn of_reason(reason: &Reason) -> Cause {
     Cause { kind, explains, longer_with_more: true, of: Some(of), text, knobs: knobs::of(kind) }
 }
 
-/// Describes the evidence for people.
+/// Returns a human-readable description of the evidence.
 fn text(kind: Evidence, longer_with_more: bool) -> String {
     let (when, why) = match kind {
         Evidence::Wakeup => (
@@ -103,7 +107,7 @@ fn text(kind: Evidence, longer_with_more: bool) -> String {
             "the more requests were read before it in the same batch",
             "requests of a batch are served one after the other, and batches differ in size",
         ),
-        // These occur only in traces, which provide their own texts.
+        // These kinds of evidence occur only in traces, which provide their own descriptions.
         Evidence::Calls => ("the more often it is called", "calls follow each other"),
         Evidence::Attribute => ("with this attribute", "find out what it stands for"),
         Evidence::Queue => ("the longer it queues", "the resource that it waits for is busy"),

@@ -1,8 +1,7 @@
-//! Compares two profiles, before and after a change. Each difference has an interval.
-//!
-//! The interval of a ratio comes from a bootstrap over the windows of both profiles, which are
-//! drawn independently. It is computed on a logarithmic scale, so swapping the profiles inverts the
-//! ratio and its interval.
+//! Compares two profiles, before and after a change. Each difference is reported with an interval.
+//! The interval of a ratio is computed by a bootstrap that draws the windows of the two profiles
+//! independently. It is computed on a logarithmic scale, so swapping the profiles inverts the ratio
+//! and its interval.
 //!
 //! Cost: two resamples of moments, and two resamples of a histogram per common stage.
 
@@ -12,29 +11,29 @@ use crate::profile::{Profile, Window};
 use crate::rank::spread;
 use crate::resample;
 
-/// The minimum number of requests. If there are fewer, the p99 depends on fewer than ten slow
-/// requests.
+/// The minimum number of requests. With fewer requests, the p99 depends on fewer than ten slow
+/// ones.
 pub const REQUESTS_MIN: u64 = 1_000;
-/// The largest relative difference between offered rates at which two loads still count as equal.
+/// The relative difference between request rates up to which two loads count as equal.
 pub const RATE_TOLERANCE: f64 = 0.05;
 
 /// The changes from profile A to profile B.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The change of the whole request.
+    /// The change in the duration of the whole request.
     pub total: Row,
-    /// The changes of the common stages, in the order of A.
+    /// The changes in the stages that both profiles contain, in the order of A.
     pub stages: Vec<Row>,
-    /// Stages that only A has.
+    /// The stages that occur only in A.
     pub only_a: Vec<String>,
-    /// Stages that only B has.
+    /// The stages that occur only in B.
     pub only_b: Vec<String>,
     /// Reasons to distrust the comparison.
     #[serde(skip)]
     pub warnings: Vec<Warning>,
 }
 
-/// The changes of a stage.
+/// The changes in a stage's figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// The name of the stage.
@@ -49,7 +48,7 @@ pub struct Row {
     pub p99_ns: Change,
 }
 
-/// The change of one figure.
+/// The change in one figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Change {
     /// The value in A.
@@ -68,9 +67,9 @@ pub struct Change {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// B is lower, and chance alone does not explain it.
+    /// The figure is lower in B, and chance alone does not explain the difference.
     Better,
-    /// B is higher, and chance alone does not explain it.
+    /// The figure is higher in B, and chance alone does not explain the difference.
     Worse,
     /// The difference may be due to chance.
     NoDifference,
@@ -85,16 +84,17 @@ pub enum Verdict {
 pub enum Warning {
     /// The two profiles are the same.
     Same,
-    /// A profile has too few requests for its percentiles to be reliable.
+    /// One of the profiles has too few requests for reliable percentiles.
     FewRequests { profile: char, requests: u64 },
-    /// The profiles were sampled at different rates, so measuring slowed one down more than the
-    /// other.
+    /// The profiles stamped different shares of the requests, so the measurement slowed one server
+    /// down more than the other.
     SamplingDiffers { a: Option<u32>, b: Option<u32> },
-    /// The profiles had different loads, in stamped requests per second.
+    /// The loads differed, as the rates of stamped requests show.
     RatesDiffer { a: f64, b: f64 },
 }
 
-/// Compares two profiles. `seed` determines the resamples. `None` if the profiles share no stage.
+/// Compares two profiles. `seed` determines the resamples. Returns `None` if the profiles have no
+/// stage in common.
 #[must_use]
 pub fn compare(a: &Profile, b: &Profile, seed: u64) -> Option<Comparison> {
     // "2 others" may stand for different stages in the two profiles.
@@ -110,7 +110,7 @@ pub fn compare(a: &Profile, b: &Profile, seed: u64) -> Option<Comparison> {
     let [of_a, of_b] = [(a, 0), (b, 1)].map(|(profile, side)| {
         let places: Vec<usize> =
             pairs.iter().map(|pair| if side == 0 { pair.0 } else { pair.1 }).collect();
-        // The same draws for both would make their resamples dependent.
+        // If both profiles used the same draws, their resamples would not be independent.
         parts(profile, &places, seed.wrapping_add(side))
     });
     let mut rows = pairs.iter().zip(of_a.iter().zip(&of_b)).map(|(&(at, _), (a_part, b_part))| {
@@ -132,13 +132,14 @@ pub fn compare(a: &Profile, b: &Profile, seed: u64) -> Option<Comparison> {
     })
 }
 
-/// The mean, standard deviation, p50 and p99 of a stage, and of its resamples.
+/// The mean, standard deviation, p50 and p99 of a stage, for the profile and for each of its
+/// resamples.
 struct Part {
     points: [f64; 4],
     resampled: Vec<[f64; 4]>,
 }
 
-/// Returns the parts of the given stages. The index after the last stage stands for the total.
+/// Returns the figures of the given stages. The index after the last stage stands for the total.
 fn parts(profile: &Profile, places: &[usize], seed: u64) -> Vec<Part> {
     let whole: Window = profile.whole();
     let value = |at: usize| if at == profile.stages.len() { profile.total() } else { at };

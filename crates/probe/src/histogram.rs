@@ -1,16 +1,16 @@
 //! Histograms of durations. A bucket is 1/32 of an octave wide, as in the eBPF program
 //! (`bpf/stages.bpf.c`).
 //!
-//! The layout is an HDR histogram with five significant bits. It is exact below 64 ns. Above that,
-//! a bucket is at most 3.2 % wide.
+//! The layout is an HDR histogram with five significant bits. The histogram is exact below 64 ns.
+//! From 64 ns on, the width of a bucket is at most 3.2 % of its value.
 
 use serde::{Deserialize, Serialize};
 
-/// The number of buckets. They cover up to 2⁴³ ns, which is 2.4 hours.
+/// The number of buckets. They cover durations up to 2⁴³ ns (2.4 hours).
 pub const BUCKETS: usize = 1_248;
 
-/// The number of buckets in the eBPF program. They cover up to 2³² ns, which is 4.29 s; the last
-/// one also counts longer durations.
+/// The number of buckets in the eBPF program. They cover durations up to 2³² ns (4.29 s). The last
+/// bucket also counts all longer durations.
 pub const KERNEL_BUCKETS: usize = 896;
 
 /// The longest duration that the buckets cover, in nanoseconds.
@@ -20,11 +20,12 @@ pub const LONGEST_NS: u64 = (1 << 43) - 1;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<(u32, u64)>", into = "Vec<(u32, u64)>")]
 pub struct Histogram {
-    /// The count per bucket. Empty until a duration is added.
+    /// The count of each bucket. The vector is empty until a duration is added.
     counts: Vec<u64>,
 }
 
-/// Returns the bucket of a duration. Durations beyond [`LONGEST_NS`] go to the last bucket.
+/// Returns the bucket of a duration. Durations that exceed [`LONGEST_NS`] belong to the last
+/// bucket.
 #[must_use]
 pub fn bucket_of(ns: u64) -> usize {
     let ns = ns.min(LONGEST_NS);
@@ -32,7 +33,7 @@ pub fn bucket_of(ns: u64) -> usize {
     (ns >> exponent) as usize + exponent * 32
 }
 
-/// Returns the shortest duration of a bucket and its width, in nanoseconds.
+/// Returns the shortest duration in a bucket, and the width of the bucket, in nanoseconds.
 #[must_use]
 pub fn bounds(bucket: usize) -> (u64, u64) {
     let exponent = (bucket / 32).saturating_sub(1);
@@ -106,7 +107,7 @@ impl TryFrom<Vec<(u32, u64)>> for Histogram {
     fn try_from(filled: Vec<(u32, u64)>) -> Result<Self, String> {
         let mut histogram = Histogram::default();
         for (bucket, count) in filled {
-            // Each bucket may occur once, and counts are bounded so that their sums cannot
+            // A bucket must not occur more than once. Counts are bounded so that their sums cannot
             // overflow.
             let again = histogram.counts.get(bucket as usize).is_some_and(|&count| count > 0);
             if bucket as usize >= BUCKETS || count >> 48 > 0 || again {

@@ -1,8 +1,8 @@
-//! Control knobs that may make a stage vary less, by cause.
+//! Control knobs that may reduce a stage's variability, grouped by cause.
 //!
-//! Source: document 004, part 2, "Finding A Control Knob" and the case studies, whose gains are
-//! quoted with each knob. A knob for the wrong cause can hurt, so each knob describes what `curtail
-//! profile --compare` shows if it worked.
+//! Source: document 004, part 2, "Finding A Control Knob" and the case studies. The gains from the
+//! case studies are quoted with each knob. A knob for the wrong cause can hurt, so each knob
+//! describes what `curtail profile --compare` shows if it worked.
 
 use curtail_jitter::machine;
 use serde::Serialize;
@@ -14,11 +14,11 @@ use crate::profile::Evidence;
 pub struct Knob {
     /// The name.
     pub name: &'static str,
-    /// How to turn it.
+    /// The way to adjust the knob.
     pub how: &'static str,
-    /// The expected gain and its price.
+    /// The expected gain and its cost.
     pub expect: &'static str,
-    /// What the comparison of before and after shows if the knob worked.
+    /// The change that a comparison before and after shows if the knob worked.
     pub test: &'static str,
 }
 
@@ -104,7 +104,8 @@ pub(crate) fn of(evidence: Evidence) -> &'static [Knob] {
     }
 }
 
-/// Returns the knobs that may relieve a pressure from the machine. Empty if there are none.
+/// Returns the knobs that may relieve a kind of pressure. The result is empty if there is no such
+/// knob.
 pub(crate) fn of_machine(cause: machine::Cause) -> &'static [Knob] {
     match cause {
         machine::Cause::Throttled => &[QUOTA],

@@ -2,10 +2,10 @@
 //!
 //! Source: document 004, part 2, "Computing Variability of Service Time at Each Stage": running
 //! sums, or Welford's algorithm. This module uses Welford's update for single requests and Chan's
-//! for whole windows. The eBPF program's sums are exact integers; they are centered exactly before
-//! they become floating-point numbers.
+//! for whole windows. The sums from the eBPF program are exact integers. They are centered exactly
+//! before they are converted to floating-point numbers.
 //!
-//! Cost: for each request, one multiplication per pair of values.
+//! Cost: one multiplication for each request and pair of values.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,20 +18,21 @@ pub struct Moments {
     comoment: Vec<f64>,
 }
 
-/// Returns the number of pairs of `values` values, including each value paired with itself.
+/// Returns the number of pairs that `values` values form. Each value is also paired with itself.
 #[must_use]
 pub const fn pairs(values: usize) -> usize {
     values * (values + 1) / 2
 }
 
 impl Moments {
-    /// Creates moments without any requests, for `values` values per request.
+    /// Creates moments for `values` values per request, without any requests.
     #[must_use]
     pub fn new(values: usize) -> Moments {
         Moments { requests: 0, mean: vec![0.0; values], comoment: vec![0.0; pairs(values)] }
     }
 
-    /// Creates moments from integer sums: Σx per value, and Σxy per pair, in the order of pairs.
+    /// Creates moments from integer sums: Σx for each value, and Σxy for each pair, in the order of
+    /// the pairs.
     ///
     /// # Panics
     ///
@@ -75,7 +76,7 @@ impl Moments {
         self.comoment.iter_mut().zip(products).for_each(|(sum, product)| *sum += product);
     }
 
-    /// Adds the requests of `other`, which must have the same values.
+    /// Adds the requests of `other`, which must have the same number of values per request.
     pub fn merge(&mut self, other: &Moments) {
         debug_assert_eq!(other.mean.len(), self.mean.len());
         if other.requests == 0 {
@@ -111,8 +112,8 @@ impl Moments {
         self.mean[value]
     }
 
-    /// Returns the variance of a value over the recorded requests. It is not an estimate for a
-    /// larger population.
+    /// Returns the variance of a value over the recorded requests. The result is not an estimate
+    /// for a larger population.
     #[must_use]
     pub fn variance(&self, value: usize) -> f64 {
         self.covariance(value, value).max(0.0)
@@ -127,8 +128,8 @@ impl Moments {
         }
     }
 
-    /// Whether this crate could have written these moments: `values` means, their pairs, and
-    /// magnitudes that sums of 64-bit integers can reach.
+    /// Whether this crate could have written these moments. They must contain `values` means and
+    /// all pairs, with magnitudes that sums of 64-bit integers can reach.
     pub(crate) fn is_of(&self, values: usize) -> bool {
         let most = u64::MAX as f64;
         let within = |list: &[f64], most: f64| list.iter().all(|x| x.abs() <= most);
@@ -138,7 +139,7 @@ impl Moments {
             && within(&self.comoment, most * most * self.requests as f64)
     }
 
-    /// Returns the index of a pair; `a` must be at most `b`.
+    /// Returns the index of a pair, where `a` must be at most `b`.
     fn pair(&self, a: usize, b: usize) -> usize {
         a * (2 * self.mean.len() + 1 - a) / 2 + (b - a)
     }
@@ -191,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_small_variance_of_long_durations_is_exact() {
-        // Two requests of about 4 s that differ by 2 ns: the variance is 1 ns².
+        // Two requests take about 4 s each and differ by 2 ns, so the variance is 1 ns².
         let (a, b) = (4_000_000_000_u64, 4_000_000_002);
         let products = [u128::from(a) * u128::from(a) + u128::from(b) * u128::from(b)];
         let moments = Moments::from_sums(2, &[a + b], &products);

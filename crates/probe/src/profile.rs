@@ -1,4 +1,4 @@
-//! The result of a measurement: windows of requests, each with moments and histograms of the
+//! The result of a measurement. It consists of windows, each with the moments and histograms of the
 //! stages.
 //!
 //! Kernel stamps and traces are both converted to a profile. Rankings, comparisons, pages and JSON
@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::histogram::Histogram;
 use crate::moments::Moments;
 
-/// The maximum number of windows. When a run exceeds it, neighboring pairs of windows are merged.
+/// The maximum number of windows. When a profile exceeds it, each pair of neighboring windows is
+/// merged.
 pub const WINDOWS_MAX: usize = 256;
-/// The maximum number of slow requests that are kept whole. The same limit applies to random
-/// requests.
+/// The maximum number of slow requests that are kept as whole requests. The same limit applies to
+/// random requests.
 pub const WHOLE_MAX: usize = 4_096;
 
 /// A profile of a server, or of a set of traces.
@@ -20,12 +21,12 @@ pub const WHOLE_MAX: usize = 4_096;
 pub struct Profile {
     /// A short description of the profiled server or traces.
     pub target: String,
-    /// The start of the profile, in nanoseconds: CLOCK_MONOTONIC for servers, the Unix epoch for
-    /// traces. All other times are relative to it.
+    /// The start of the profile in nanoseconds, on CLOCK_MONOTONIC for servers, and since the Unix
+    /// epoch for traces. All other times are relative to it.
     pub begin_ns: u64,
     /// The stages, in the order in which requests pass them.
     pub stages: Vec<String>,
-    /// Further values per request that may explain the durations.
+    /// The additional values of each request that may explain its durations.
     pub evidence: Vec<Evidence>,
     /// The windows in order of time. None of them is empty.
     pub windows: Vec<Window>,
@@ -35,31 +36,32 @@ pub struct Profile {
     pub sampled: Vec<Whole>,
     /// The cost of the measurement. `None` for traces.
     pub cost: Option<Cost>,
-    /// What the measurement missed, by reason. Empty if nothing was missed.
+    /// The data that the measurement missed, by reason. Empty if nothing was missed.
     pub lost: Vec<Lost>,
     /// The machine's counters for the target during the profile.
     pub machine: Option<curtail_jitter::machine::Counters>,
-    /// The results that only traces have.
+    /// The results that exist only for traces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traces: Option<Traced>,
 }
 
-/// Reasons and uncertainties that the spans of traces reveal in addition to their times.
+/// Reasons and uncertainties that spans reveal in addition to their times.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Traced {
     /// Reasons why stages vary.
     pub reasons: Vec<Reason>,
     /// Self time that may belong to another stage.
     pub uncertain: Vec<UncertainTime>,
-    /// Clocks that differ, the largest difference first.
+    /// The differences between clocks, the largest one first.
     pub clocks: Vec<Skew>,
     /// The stages' shares of the variance, computed without correcting the clocks. Empty if no
     /// clock was corrected.
     pub uncorrected: Vec<f64>,
 }
 
-/// The reason why a stage of traces varies: its index, the share of its variance that the reason
-/// explains, the attribute or the caller, and a description for people.
+/// The reason why a stage's duration varies, from traces. It contains the index of the stage, the
+/// share of its variance that the reason explains, the attribute or the caller, and a
+/// human-readable description.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names of the fields document them")]
 pub struct Reason {
@@ -83,13 +85,13 @@ pub enum Uncertainty {
 }
 
 impl Uncertainty {
-    /// Whether the ranking may depend on it.
+    /// Whether the ranking may depend on this uncertainty.
     #[must_use]
     pub fn is_open(self) -> bool {
         self != Uncertainty::Outlives
     }
 
-    /// Returns a description for people.
+    /// Returns a human-readable description.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -128,19 +130,20 @@ pub struct Skew {
     pub is_steady: bool,
 }
 
-/// A further value per request that may explain durations.
+/// An additional value of each request that may explain its durations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
-    /// Nanoseconds from *data ready* until the sleeping thread ran.
+    /// The time from *data ready* until the sleeping thread ran, in nanoseconds.
     Wakeup,
-    /// Nanoseconds for which the thread was runnable but did not run.
+    /// The time for which the thread was runnable but did not run, in nanoseconds.
     RunQueue,
-    /// Nanoseconds for which the thread slept after it read the request.
+    /// The time for which the thread slept after it had read the request, in nanoseconds.
     Blocked,
-    /// 1 if the thread ran on a different processor from the one that received the packet.
+    /// Whether the thread ran on a different processor from the one that received the packet: 1 if
+    /// so, otherwise 0.
     Remote,
-    /// The number of earlier requests from the same read.
+    /// The number of earlier requests in the same read.
     Batch,
     /// The number of calls of the stage per request.
     Calls,
@@ -150,10 +153,10 @@ pub enum Evidence {
     Queue,
 }
 
-/// The requests that ended in an interval of time.
+/// The requests that ended during a time interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Window {
-    /// The start, in nanoseconds from the start of the profile.
+    /// The start, in nanoseconds since the start of the profile.
     pub start_ns: u64,
     /// The length, in nanoseconds.
     pub length_ns: u64,
@@ -166,7 +169,7 @@ pub struct Window {
 /// A single request with all its values.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Whole {
-    /// The start, in nanoseconds from the start of the profile.
+    /// The start, in nanoseconds since the start of the profile.
     pub start_ns: u64,
     /// The duration of each stage, in nanoseconds.
     pub stages_ns: Vec<u64>,
@@ -179,13 +182,13 @@ pub struct Whole {
 pub struct Cost {
     /// Processor time per stamped request, in nanoseconds.
     pub ns_per_request: f64,
-    /// The cost per request, averaged over all requests, as a share of the median request time.
+    /// The average cost over all requests, stamped or not, as a share of the median request time.
     pub share: f64,
-    /// One in this number of time slices was stamped.
+    /// The number N, where one in N time slices was stamped.
     pub one_in: u32,
 }
 
-/// Something that the measurement missed, with its count.
+/// A kind of data that the measurement missed, and its count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
     /// A short description.

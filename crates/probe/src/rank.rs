@@ -5,7 +5,7 @@
 //! Cov(dᵢ, T)/Var(T). If the total T is the sum of its stages, the shares add up to 1. The stage's
 //! own variance divided by Var(T) is also reported.
 //!
-//! Cost: the intervals (`resample`), plus a few divisions per stage.
+//! Cost: that of the intervals (`resample`), plus a few divisions per stage.
 
 use serde::Serialize;
 
@@ -24,19 +24,19 @@ pub struct Ranking {
     pub requests: u64,
     /// The number of windows, from which the intervals are computed.
     pub windows: usize,
-    /// The spread of the whole request.
+    /// The mean and spread of the whole request's duration.
     pub total: Spread,
     /// The stages, in descending order of their share of the variance.
     pub stages: Vec<Stage>,
-    /// 1 minus the sum of the stages' shares. 0 if the total is the sum of its stages.
+    /// 1 minus the sum of the stages' shares. This is 0 if the total is the sum of its stages.
     pub unattributed_share: f64,
     /// Whether the mean and the variance point to the same stage.
     #[serde(skip)]
     pub guide: Guide,
-    /// The share of the resamples in which the first stage also ranks first. `None` if there are
-    /// too few windows.
+    /// The share of the resamples in which the first stage of this ranking is also first. `None` if
+    /// there are too few windows.
     pub first_in: Option<f64>,
-    /// The machine's pressures on the whole process.
+    /// The pressures from the machine on the whole process.
     pub machine: Vec<Pressure>,
 }
 
@@ -71,19 +71,20 @@ pub struct Stage {
     /// The stage's own variance divided by the total's, which ignores correlation with other
     /// stages.
     pub own_share: f64,
-    /// The stage's covariance with the total, divided by the total's variance. Negative if the
-    /// stage is short when the request is long.
+    /// The stage's covariance with the total, divided by the total's variance. The share is
+    /// negative if the stage tends to be short when the request is long.
     pub variance_share: f64,
     /// The 95 % interval of `variance_share`. `None` if there are too few windows.
     pub variance_share_ci95: Option<[f64; 2]>,
-    /// The stage's share of the time by which the slowest requests exceed the mean. `None` if no
-    /// slow requests were kept.
+    /// The stage's share of the time by which the slowest requests exceed the mean duration. `None`
+    /// if no slow requests were kept.
     pub excess_share: Option<f64>,
-    /// The share of the variance, computed without correcting the clocks. Only for traces whose
-    /// clocks were corrected.
+    /// The share of the variance, computed without correcting the clocks. It exists only for traces
+    /// whose clocks were corrected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uncorrected_share: Option<f64>,
-    /// Upper bound on the part of the share that may belong to other stages. Only for traces.
+    /// An upper bound on the part of the share that may belong to other stages. This field is set
+    /// only for traces.
     #[serde(skip_serializing_if = "is_zero")]
     pub uncertain_share: f64,
     /// The likely causes, the most likely first.
@@ -108,7 +109,7 @@ pub enum Guide {
         /// The stage with the largest share of the variance.
         by_variance: String,
     },
-    /// The uncertainty of the spans may exceed the lead of the first stage.
+    /// The uncertainty of the spans may be larger than the lead of the first stage.
     CannotTell {
         /// The first stage.
         by_variance: String,
@@ -181,7 +182,7 @@ pub(crate) fn spread(window: &Window, value: usize, histogram: usize) -> Spread 
     Spread { mean_ns, sd_ns, cv: over(sd_ns, mean_ns), p50_ns, p99_ns }
 }
 
-/// Returns, per stage, its share of the time by which the slowest requests exceed the mean.
+/// Returns each stage's share of the time by which the slowest requests exceed the mean duration.
 fn excess(profile: &Profile, whole: &Window) -> Option<Vec<f64>> {
     let slow = |at: usize| profile.slow.iter().map(|of| of.stages_ns[at] as f64).sum::<f64>();
     let n = profile.slow.len() as f64;
@@ -224,7 +225,7 @@ fn guide(stages: &[Stage], variance: f64) -> Guide {
     }
 }
 
-/// Returns the index of the largest value; the first one if several are equal.
+/// Returns the index of the largest value. If several values are equal, this is the first one.
 fn top(of: impl Iterator<Item = f64>) -> Option<usize> {
     of.enumerate().max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0))).map(|(at, _)| at)
 }

@@ -1,13 +1,13 @@
 //! 95 % intervals for a profile's statistics, by bootstrap over its windows.
 //!
 //! Source: Efron, "Bootstrap methods", 1979. Whole blocks of time are drawn (Carlstein 1986),
-//! because requests that are close in time are alike. With few blocks, bootstrap intervals are too
-//! short by about the ratio of a quantile of Student's t to that of the normal distribution
-//! (Hesterberg 2015, "What teachers should know about the bootstrap"), so they are stretched by
-//! that ratio.
+//! because requests that are close in time are correlated. With few blocks, bootstrap intervals are
+//! too short, by about the ratio of the quantiles of Student's t and the normal distribution
+//! (Hesterberg 2015, "What teachers should know about the bootstrap"). They are therefore stretched
+//! by that ratio.
 //!
 //! Cost: 1,000 merges per window, for at most 256 windows. Moments are merged once for all
-//! statistics; a histogram is merged only if its quantiles are needed.
+//! statistics, and a histogram is merged only if its quantiles are needed.
 
 use curtail_dist::seed;
 use curtail_jitter::student_quantile;
@@ -23,7 +23,8 @@ pub const RESAMPLES: usize = 1_000;
 /// The 97.5 % quantile of the normal distribution.
 const NORMAL: f64 = 1.959_964;
 
-/// Returns a statistic of the merged moments for each resample. Empty if there are too few windows.
+/// Returns a statistic of the merged moments for each resample. The result is empty if there are
+/// too few windows.
 pub fn moments<S>(windows: &[Window], seed: u64, statistic: impl Fn(&Moments) -> S) -> Vec<S> {
     let values = windows.first().map_or(0, |window| window.moments.values());
     let merged = draws(windows.len(), seed).map(|drawn| {
@@ -34,8 +35,8 @@ pub fn moments<S>(windows: &[Window], seed: u64, statistic: impl Fn(&Moments) ->
     merged.collect()
 }
 
-/// Returns two quantiles of a merged histogram for each resample. Empty if there are too few
-/// windows. The same seed draws the same windows as [`moments`].
+/// Returns two quantiles of a merged histogram for each resample. The result is empty if there are
+/// too few windows. With the same seed, this draws the same windows as [`moments`].
 #[must_use]
 pub fn quantiles(windows: &[Window], histogram: usize, seed: u64, q: [f64; 2]) -> Vec<[f64; 2]> {
     let counts = windows.iter().map(|window| window.histograms[histogram].filled().collect());

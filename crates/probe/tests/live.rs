@@ -1,5 +1,5 @@
-//! Profiles real servers on loopback. A test prints a message and is skipped if the kernel or the
-//! user's permissions do not allow it.
+//! Profiles real servers on loopback. If the kernel or the user's permissions do not allow a test,
+//! it prints a message and is skipped.
 #![cfg(all(feature = "ebpf", target_os = "linux"))]
 #![allow(missing_docs)]
 
@@ -110,7 +110,7 @@ fn every_stage_has_at_least_what_was_injected_and_the_total_is_their_sum() {
     assert_eq!(profile.stages[2..6], ["tcp-to-socket", "parse", "search", "respond"]);
     for (stage, least) in [(2, 30_000.0), (3, 60_000.0), (4, 90_000.0), (5, 120_000.0)] {
         let median = whole.histograms[stage].quantile(0.5).expect("requests");
-        // The bounds are wide, because the machine also does other work.
+        // The bounds are wide because the machine also does other work.
         assert!((least * 0.97..least * 4.0).contains(&median), "stage {stage}: {median}");
     }
     let means: f64 = (0..profile.stages.len()).map(|stage| whole.moments.mean(stage)).sum();
@@ -135,8 +135,8 @@ fn requests_between_calibration_and_profile_are_excluded() {
             profile.requests() <= inside as u64
         })
     };
-    // A single attempt may fail if this process is interrupted at the wrong moment, but four in a
-    // row are very unlikely to.
+    // A single attempt may fail if this process is interrupted at the wrong moment, but it is very
+    // unlikely that four consecutive attempts fail.
     assert!((0..4).any(|_| is_right()));
 }
 
@@ -218,8 +218,8 @@ fn connections_that_the_server_closed_are_forgotten() {
     let Some(session) = attach(address, options(App::unknown())) else { return };
     let stop = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&stop);
-    // Opens connections one after the other, more in total than the table can hold at once. The
-    // server closes first, as nginx does after its maximum number of requests.
+    // Opens one connection after the other, more in total than the table has room for. The server
+    // closes first, as nginx does after its maximum number of requests.
     let serving = std::thread::spawn(move || {
         while !ended.load(Ordering::Relaxed) {
             let mut client = TcpStream::connect(address).expect("connected");
@@ -240,7 +240,7 @@ fn connections_that_the_server_closed_are_forgotten() {
     assert_eq!(full, None);
 }
 
-/// A function that no request calls.
+/// A function that no request passes.
 #[inline(never)]
 fn avoided(value: u64) -> u64 {
     std::hint::black_box(value) ^ 1
@@ -292,8 +292,8 @@ fn the_maximum_number_of_marks_passes_the_verifier() {
     serving.join().expect("the server ends");
 }
 
-/// A server process. The environment variable CURTAIL names its program. Dropping this kills the
-/// process.
+/// A server process. The environment variable CURTAIL contains the path of the program. Dropping
+/// this kills the process.
 struct Process {
     child: Child,
     address: String,
@@ -362,8 +362,8 @@ fn requests_pass_the_marks_of_the_proxy_and_of_leaves() {
             };
             assert!(profile.requests() > 100, "{} requests", profile.requests());
             let whole = profile.whole();
-            // A mark that is not passed ends a stage of zero length. A leaf with a single client
-            // has no queue.
+            // A stage has zero length if the request does not pass the mark that ends it. A leaf
+            // with a single client has no queue.
             let stages = (3..3 + marks).filter(|&stage| profile.stages[stage] != "queue");
             for stage in stages.chain([3 + marks]) {
                 let mean = whole.moments.mean(stage);

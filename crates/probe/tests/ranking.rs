@@ -12,8 +12,8 @@ fn compare(a: &Profile, b: &Profile, seed: u64) -> Comparison {
     curtail_probe::compare::compare(a, b, seed).expect("they share stages")
 }
 
-/// Creates a profile from requests that `draw` returns: durations of the stages, then evidence. The
-/// slow requests are the slowest 20.
+/// Creates a profile from the requests that `draw` returns. The values of each request are the
+/// stage durations, followed by the evidence. The 20 slowest requests are kept as slow requests.
 fn profile(
     stages: &[&str],
     evidence: &[Evidence],
@@ -22,7 +22,7 @@ fn profile(
     seed: u64,
 ) -> Profile {
     let mut rng = seed::rng(seed::stream(seed, &[b"requests"]));
-    // Exponential with mean 1.
+    // Draws from an exponential distribution with mean 1.
     let mut exponential = || -(1.0 - seed::unit(&mut rng)).ln();
     let names = stages.iter().map(|&name| name.to_owned()).collect();
     let mut profile = Profile { stages: names, evidence: evidence.to_vec(), ..Profile::default() };
@@ -61,8 +61,8 @@ fn stage<'a>(stages: &'a [Stage], name: &str) -> &'a Stage {
 
 #[test]
 fn variance_with_covariance_is_attributed_and_the_mean_points_elsewhere() {
-    // Parsing is long and steady. Socket and read share a cause: Cov = 8,000². In addition, read
-    // has an independent variance of 3,000².
+    // Parsing is long and steady. Socket and read share a common cause: Cov = 8,000². In addition,
+    // read varies independently, with a variance of 3,000².
     let of = profile(
         &["parse", "socket", "read"],
         &[],
@@ -80,8 +80,8 @@ fn variance_with_covariance_is_attributed_and_the_mean_points_elsewhere() {
     let ranking = rank(&of, 42);
     let names: Vec<&str> = ranking.stages.iter().map(|stage| &stage.name[..]).collect();
     assert_eq!(names, ["socket", "read", "parse"]);
-    // In units of 1,000 ns: Var T = 20² + 3² + 0.5², Cov(socket, T) = 16·20, Cov(read, T) = 4·20 +
-    // 3².
+    // The expected values, in units of 1,000 ns, are Var T = 20² + 3² + 0.5², Cov(socket, T) =
+    // 16·20, Cov(read, T) = 4·20 + 3².
     let variance = 400.0 + 9.0 + 0.25;
     let [socket, read, parse] = [0, 1, 2].map(|at| &ranking.stages[at]);
     near(socket.variance_share, 320.0 / variance, 0.01);
@@ -90,7 +90,7 @@ fn variance_with_covariance_is_attributed_and_the_mean_points_elsewhere() {
     near(parse.mean_share, 100.5 / 143.5, 0.01);
     near(ranking.unattributed_share, 0.0, 1e-9);
     near(ranking.stages.iter().map(|stage| stage.variance_share).sum(), 1.0, 1e-9);
-    // Slow requests are slow because of the common cause.
+    // The slow requests are slow because of the common cause.
     let excess = |of: &Stage| of.excess_share.expect("slow requests");
     near(excess(socket), 0.8, 0.03);
     near(ranking.stages.iter().map(excess).sum(), 1.0, 1e-9);
@@ -162,7 +162,8 @@ fn pressures_of_the_machine_are_reported_above_their_thresholds() {
 
 #[test]
 fn intervals_contain_the_truth_in_about_95_of_100_runs() {
-    // As in the first test, but without parsing. The share of the first stage is 320/409.
+    // The stages are as in the first test, but without parsing. The share of the first stage is
+    // 320/409.
     let truth = 320.0 / 409.0;
     for (windows, requests) in [(WINDOWS_MIN as u64, 400), (40, 100)] {
         let runs = 200;
@@ -187,7 +188,7 @@ fn intervals_contain_the_truth_in_about_95_of_100_runs() {
     }
 }
 
-/// A server with two stages. `times` scales the first one.
+/// Simulates a server with two stages. `times` scales the duration of the first one.
 fn server(times: f64, seed: u64) -> Profile {
     profile(&["a", "b"], &[], (30, 500), |x| vec![times * 10_000.0 * x(), 1_000.0 * x()], seed)
 }

@@ -17,7 +17,7 @@ use crate::metrics::{CONTENT_TYPE, RescueMetrics, SecondCopies};
 use crate::sidecar::Sidecar;
 use crate::state::{Proxy, Service};
 
-/// Maximum number of connections: one scraper and a few people.
+/// Maximum number of connections, which is enough for one scraper and a few users.
 const CONNECTIONS: usize = 64;
 
 /// How long a connection may be idle. An idle client holds a permit that a monitor may need for its
@@ -67,12 +67,13 @@ struct ResourceStatus {
 struct ServiceStatus<'a> {
     name: &'a str,
     policy: String,
-    /// Queries that have no response yet.
+    /// The number of queries that have no response yet.
     live: usize,
     /// Present if the policy learns.
     #[serde(skip_serializing_if = "Option::is_none")]
     learned: Option<Learned>,
-    /// Second copies by outcome, as in the metrics. Present if the policy is `rescue`.
+    /// The number of second copies for each outcome, as in the metrics. Present if the policy is
+    /// `rescue`.
     #[serde(flatten)]
     second_copies: Option<SecondCopies<'a>>,
     shards: Vec<ShardStatus<'a>>,
@@ -81,7 +82,7 @@ struct ServiceStatus<'a> {
 #[derive(Serialize)]
 struct ShardStatus<'a> {
     name: &'a str,
-    /// Queries that wait for a server.
+    /// The number of queries that wait for a server.
     queue: u32,
     servers: Vec<ServerStatus>,
 }
@@ -91,7 +92,7 @@ struct ServerStatus {
     address: String,
     up: bool,
     slots: u32,
-    /// Copies that the server holds.
+    /// The number of copies at the server.
     busy: u32,
 }
 
@@ -120,8 +121,8 @@ pub(crate) async fn serve(
 
 async fn connection(proxy: &Proxy, stream: TcpStream, draining: &watch::Receiver<bool>) {
     let listen = &proxy.config.listen;
-    // No endpoint takes a body. A short body is read, so that its sender receives the error
-    // response.
+    // No endpoint uses a request body. A short body is read nevertheless, so that the client
+    // receives the error response.
     let limits = Limits { body_bytes: 4 << 10, ..listen.limits };
     let (idle, head) = (listen.timeouts.idle.min(IDLE), listen.timeouts.head.min(IDLE));
     let timeouts = Timeouts { idle, head, ..listen.timeouts };

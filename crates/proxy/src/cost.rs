@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use curtail_kernel::hedge::USUAL_COST;
 
-/// Length of the longest number that is parsed, in bytes. A double has fewer digits.
+/// Maximum length of a number, in bytes. A double has fewer digits than that.
 const BYTES_MAX: usize = 32;
 
 /// A cost, in a unit that all requests of a service share. The age of a request with unknown cost
@@ -70,7 +70,7 @@ mod tests {
             assert_eq!(read(&[text]), None, "{text}");
         }
         assert_eq!(Cost::read([&b"\xff"[..]]), None);
-        // Two values are ambiguous.
+        // Two values would be ambiguous.
         assert_eq!((read(&[]), read(&["1", "2"])), (None, None));
     }
 }

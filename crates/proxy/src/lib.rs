@@ -76,7 +76,7 @@ impl Server {
     /// Binds all listeners. `seed` seeds the random choices among equal servers.
     ///
     /// # Panics
-    /// If called outside a tokio runtime.
+    /// Panics if called outside a tokio runtime.
     pub async fn bind(config: Config, seed: u64) -> Result<Self, StartError> {
         let clients = listen("listen.http", config.listen.http, &config.listen.places[0]).await?;
         let admin = match config.listen.admin {
@@ -110,7 +110,7 @@ impl Server {
     }
 
     /// Serves until `shutdown` resolves, then drains: the proxy accepts no new connections, and
-    /// running requests have `listen.drain` to complete. Returns the number of connections that
+    /// running requests must complete within `listen.drain`. Returns the number of connections that
     /// were cut off.
     pub fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> Running {
         self.boxed(Box::pin(shutdown))

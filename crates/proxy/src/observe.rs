@@ -1,4 +1,4 @@
-//! Turns the events of a cell into metrics and log lines. `serve` counts how requests end.
+//! Converts a cell's events into metrics and log lines. `serve` counts how requests end.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -33,10 +33,10 @@ pub(crate) struct Watcher {
     /// The shard of each group and the server of each id, as indices into the configuration.
     shards: Vec<usize>,
     servers: Vec<usize>,
-    /// Names for the log: the service, and the servers.
+    /// The names of the service and of its servers, for the log.
     name: String,
     addresses: Vec<SocketAddr>,
-    /// For each server and cause: the limit on log lines about its failures.
+    /// For each server and cause: the rate limit for log lines about the server's failures.
     lines: Vec<Vec<LogLimit>>,
     /// For each server: whether a load probe without a report has been logged.
     warned: Vec<AtomicBool>,

@@ -9,11 +9,11 @@
 //!
 //! # Shard
 //!
-//! The key is the value of a header, the value of a query parameter, or a segment of the path. The
-//! last two are percent-decoded, and `+` stays a plus. A repeated header or parameter must repeat
-//! its value, because a replica might use a different occurrence than the proxy does. The key is
-//! the name of the shard, or is mapped to a shard by *rendezvous hashing*. The shard with the
-//! largest weight wins:
+//! The key is the value of a header, the value of a query parameter, or a segment of the path.
+//! Parameters and segments are percent-decoded, but a `+` is not converted to a space. A repeated
+//! header or parameter must repeat its value, because a replica might use a different occurrence
+//! than the proxy does. The key is the name of the shard, or is mapped to a shard by *rendezvous
+//! hashing*. The shard with the largest weight wins:
 //!
 //! ```text
 //! weight(shard, key) = XXH64(input: XXH64(input: key, seed: 0) as 8 bytes, little endian,
@@ -41,22 +41,23 @@ pub(crate) struct Target {
     pub(crate) service: usize,
     /// Index into [`Service::shards`].
     pub(crate) shard: usize,
-    /// Whether the request may run again after a failure, and on two replicas at once.
+    /// Whether the request may be retried after a failure, and may run on two replicas at the same
+    /// time.
     pub(crate) idempotent: bool,
     /// Expected cost, if the request does not declare it.
     pub(crate) cost: Option<Cost>,
 }
 
-/// Why a request has no destination.
+/// The reason why a request has no destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum NoTarget {
-    /// No service accepts this path and method: 404.
+    /// No service accepts this path and method (status 404).
     Service,
-    /// The key of the shard is missing or empty: 400.
+    /// The shard key is missing or empty (status 400).
     MissingKey,
-    /// The key of the shard is given more than once, with different values: 400.
+    /// The shard key is given more than once, with different values (status 400).
     AmbiguousKey,
-    /// No shard has the name that the key gives: 404.
+    /// No shard has the name given by the key (status 404).
     UnknownShard,
 }
 
@@ -189,7 +190,7 @@ impl Router {
     }
 
     fn entry(&self, method: &str, path: &str) -> Option<&Entry> {
-        // `OPTIONS *` is about the whole server, so it goes to a service that accepts all paths.
+        // `OPTIONS *` applies to the whole server, so it goes to a service that accepts all paths.
         let whole = path == "*" && method == "OPTIONS";
         if !path.starts_with('/') && !whole {
             return None;
@@ -291,7 +292,7 @@ fn parameters<'q>(query: &'q str, name: &str) -> impl Iterator<Item = Cow<'q, [u
     })
 }
 
-/// Returns the value, which may be repeated. Fails if there are different values.
+/// Returns the value, which may be repeated. Fails if the values differ.
 fn only<'v>(
     mut values: impl Iterator<Item = Cow<'v, [u8]>>,
 ) -> Result<Option<Cow<'v, [u8]>>, NoTarget> {
@@ -316,8 +317,8 @@ fn rendezvous(shards: &[(u64, usize)], key: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Returns a router for services with these extra lines. Each service has two shards, `0` and
-    /// `b c`.
+    /// Returns a router for services with these additional configuration lines. Each service has
+    /// two shards, `0` and `b c`.
     fn router(services: &[&str]) -> Router {
         let mut text = String::new();
         for (at, lines) in services.iter().enumerate() {

@@ -35,7 +35,7 @@ pub(crate) struct Service {
     pub(crate) cells: Vec<(Cell<Http>, config::CellConfig)>,
     /// For each shard: the index of its cell, and its group in that cell.
     shards: Vec<(usize, GroupId)>,
-    /// For each cell: its servers as targets of the application's calls. The list is empty unless
+    /// For each cell: its servers, as targets of the application's calls. The list is empty unless
     /// the service has the role `egress`.
     targets: Vec<Arc<[Target]>>,
     pub(crate) metrics: Arc<ServiceMetrics>,
@@ -93,7 +93,7 @@ impl Proxy {
                 let suspects = service.cells.iter().map(|(cell, _)| i64::from(cell.suspects()));
                 rescue.suspects.set(suspects.sum());
             }
-            // The cells hold the count. Several readers may store the same value.
+            // The cells maintain the count. Several readers may store the same value.
             let refused = service.cells.iter().map(|(cell, _)| cell.look(Core::hedges_refused));
             let hedges_refused = service.metrics.hedges_refused.inner();
             hedges_refused.store(refused.sum(), Ordering::Relaxed);

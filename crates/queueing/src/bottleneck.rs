@@ -1,10 +1,10 @@
 //! Finds the component that saturates first, and its throughput.
 //!
-//! A request visits component i Vᵢ times, with a mean service time of Sᵢ per visit, so it demands a
-//! service time of Dᵢ = Vᵢ·Sᵢ in total. At throughput X, each of the component's kᵢ servers is busy
-//! for a share X·Dᵢ/kᵢ (the service demand law and the utilization law), which cannot exceed 1. X
-//! is therefore at most the smallest kᵢ/Dᵢ, and the component with this ratio is the bottleneck.
-//! This holds for all distributions.
+//! A request visits component i Vᵢ times. The mean service time of a visit is Sᵢ, so the request
+//! demands a total service time of Dᵢ = Vᵢ·Sᵢ. At throughput X, each of the component's kᵢ servers
+//! is busy for a share X·Dᵢ/kᵢ (the service demand law and the utilization law), which cannot
+//! exceed 1. X is therefore at most the smallest kᵢ/Dᵢ, and the component with this ratio is the
+//! bottleneck. This result holds for all distributions of gaps and service times.
 //!
 //! Source: document 004, "Using queueing theory to detect application bottlenecks"; Denning and
 //! Buzen, "The operational analysis of queueing network models", 1978. Exact. Cost: O(n log n).
@@ -20,7 +20,7 @@ pub struct Component {
     pub visits: f64,
     /// The mean service time of a visit, without queueing, in units of time; 0 or more.
     pub mean_service: f64,
-    /// The number of servers that share its work; 1 or more.
+    /// The number of servers that share the component's work, 1 or more.
     pub servers: u32,
 }
 
@@ -32,8 +32,8 @@ pub struct Demand {
     pub component: Component,
     /// The service time that a request demands from it, in units of time.
     pub demand: f64,
-    /// The throughput at which all its servers are always busy, per unit of time. Infinite if
-    /// requests have no demand.
+    /// The throughput at which all its servers are always busy, per unit of time. It is infinite if
+    /// requests demand no service from the component.
     pub max_throughput: f64,
 }
 
@@ -60,8 +60,8 @@ pub enum BottleneckError {
 }
 
 impl Demand {
-    /// Returns the share of time that each of its servers is busy at this throughput. Above 1 if
-    /// the throughput is not possible.
+    /// Returns the share of time for which each of its servers is busy at this throughput. The
+    /// share is above 1 if this throughput is impossible.
     pub fn utilization(&self, throughput: f64) -> f64 {
         throughput / self.max_throughput
     }

@@ -34,7 +34,7 @@ pub(crate) fn are(count: usize, noun: &str) -> String {
     if count == 1 { format!("is 1 {noun}") } else { format!("are {count} {noun}s") }
 }
 
-/// The maximum number of servers, branches or shards of a model, so sums over them stay fast.
+/// The maximum number of servers, branches or shards of a model, which keeps sums over them fast.
 pub(crate) const MAX_SERVERS: u32 = 1_000_000;
 
 fn within(
@@ -51,13 +51,13 @@ pub(crate) fn positive(name: &'static str, value: f64) -> Result<f64, ModelError
     within(value.is_finite() && value > 0.0, name, value, "greater than 0 and finite")
 }
 
-/// Returns the number of servers that these rates keep busy.
+/// Returns the mean number of servers that are busy at these rates.
 pub(crate) fn offered(arrival_rate: f64, service_rate: f64) -> Result<f64, ModelError> {
     Ok(positive("arrival rate", arrival_rate)? / positive("service rate", service_rate)?)
 }
 
-/// Checks that a squared coefficient of variation is zero or more. An infinite one is a separate
-/// error.
+/// Checks that a squared coefficient of variation is zero or more. An infinite coefficient is a
+/// separate error.
 pub(crate) fn scv(name: &'static str, value: f64) -> Result<f64, ModelError> {
     if value == f64::INFINITY {
         return Err(ModelError::InfiniteMoment(name));

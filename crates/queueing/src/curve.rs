@@ -4,16 +4,17 @@
 //! and services are not exponential, the network adds its own latency, and resources are shared.
 //! The tutorial (document 004, "In Practice: Queueing Models") gives a better approximation with
 //! fitted parameters, but its formula was in a picture that has been lost. We interpret it as an
-//! offset, a factor, and a capacity that replaces the measured service rate. Four loads suffice to
-//! determine these three parameters. The mean of M/G/1 has exactly this form, with base =
-//! E\[S\]·(1-c²)/2, gain = E\[S\]·(1+c²)/2, capacity = 1/E\[S\]. The base can therefore be
-//! negative, but the latency without load, base + gain, cannot.
+//! offset, a factor, and a capacity that replaces the measured service rate. Measurements at four
+//! loads are enough to determine these three parameters. The mean of M/G/1 has exactly this form,
+//! with base = E\[S\]·(1-c²)/2, gain = E\[S\]·(1+c²)/2, capacity = 1/E\[S\]. The base can therefore
+//! be negative, but the latency without load, base + gain, cannot.
 //!
 //! The fit uses least squares. For a given capacity, the curve is linear in the other two
 //! parameters. The search for the capacity tries logarithmically spaced distances above the highest
 //! load, and then refines the best one by golden-section search. All points have the same weight,
-//! so latencies near the capacity, which vary most, count most: use means or percentiles of many
-//! requests. Cost: about 170 passes over the points.
+//! so the latencies near the capacity, which vary most, have the largest influence. Each point
+//! should therefore be the mean or a percentile of many requests. Cost: about 170 passes over the
+//! points.
 
 use serde::Serialize;
 
@@ -22,16 +23,17 @@ use crate::solve;
 /// The minimum number of different loads for a fit.
 pub const MIN_POINTS: usize = 4;
 
-/// The range of capacities to try: from this share above the highest load …
+/// The smallest distance of a tried capacity from the highest load, relative to that load.
 const NEAREST: f64 = 1e-4;
-/// … to this multiple above it, where a curve can no longer be distinguished from a straight line.
+/// The largest such distance, at which a curve can no longer be distinguished from a straight line.
 const FARTHEST: f64 = 1e2;
 const GRID: u32 = 120;
 
 /// A measured latency at a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Requests per unit of time (or any other measure of load that has a capacity); 0 or more.
+    /// The load in requests per unit of time, or in any other measure that has a capacity; 0 or
+    /// more.
     pub load: f64,
     /// A mean or a percentile, in units of time; above 0.
     pub latency: f64,
@@ -48,14 +50,14 @@ pub struct LatencyCurve {
     pub capacity: f64,
 }
 
-/// A fitted curve, and its goodness of fit.
+/// A fitted curve and its goodness of fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CurveFit {
     /// The curve.
     pub curve: LatencyCurve,
     /// The share of the latencies' variance that the curve explains; 1 for a perfect fit.
     pub r_squared: f64,
-    /// Measured minus fitted latency of each point, in units of time.
+    /// The measured latency minus the fitted latency of each point, in units of time.
     pub residuals: Vec<f64>,
 }
 
@@ -94,7 +96,8 @@ impl LatencyCurve {
     /// Fits a curve to `points`, in any order.
     pub fn fit(points: &[Point]) -> Result<CurveFit, CurveError> {
         let top = check(points)?;
-        // Dividing loads by the highest one and latencies by the longest one keeps sums in range.
+        // Loads are divided by the highest load and latencies by the longest latency, which keeps
+        // sums in range.
         let unit = points.iter().map(|point| point.latency).fold(0.0, f64::max);
         let scaled: Vec<(f64, f64)> =
             points.iter().map(|point| (point.load / top, point.latency / unit)).collect();
@@ -137,7 +140,7 @@ fn spread(points: &[(f64, f64)]) -> f64 {
     points.iter().map(|point| (point.1 - mean).powi(2)).sum()
 }
 
-/// Returns the distance of the best capacity beyond the highest load, in units of that load.
+/// Returns the distance from the highest load to the best capacity, in units of that load.
 fn nearest_capacity(points: &[(f64, f64)], top: f64) -> Result<f64, CurveError> {
     let width = (FARTHEST / NEAREST).ln() / f64::from(GRID);
     let distance = |step: f64| NEAREST * (step * width).exp();

@@ -1,15 +1,16 @@
-//! Estimates rates, service times and utilization from a log of requests, with confidence
-//! intervals.
+//! Estimates rates, service times and utilization, with confidence intervals, from a log of
+//! requests.
 //!
 //! The tutorial (document 004, "In Practice: Arrivals and Services") warns that μ is not the
-//! throughput. It is 1/E\[S\], where the service time S excludes queueing. If the log has starts, S
-//! is end minus start. Otherwise, starts are inferred for k servers that serve first come, first
-//! served: a request starts once it has arrived and fewer than k earlier requests are unfinished.
+//! throughput. It is 1/E\[S\], where the service time S excludes queueing. If the log contains the
+//! start of each service, S is the end minus the start. Otherwise, starts are inferred for k
+//! servers with a first-come, first-served queue: the service of a request starts once the request
+//! has arrived and fewer than k earlier requests are unfinished.
 //!
 //! The intervals are 95 % confidence intervals. They use Student's t on the logarithm, so they stay
 //! above zero. They assume that gaps and service times are independent. If the log has bursts that
-//! last longer than a gap, the true uncertainty is larger. The squares of the two relative errors
-//! in ρ add up.
+//! last longer than a gap, the true uncertainty is larger. The relative error of ρ is the root of
+//! the sum of the squared relative errors of its two factors.
 //!
 //! Source: document 004; Jain, "The Art of Computer Systems Performance Analysis", ch. 13, for the
 //! intervals. Cost: O(n log n).
@@ -27,7 +28,7 @@ pub const MIN_RECORDS: usize = 10;
 /// The maximum number of servers for which starts are inferred.
 pub const MAX_SERVERS: u32 = 1_000_000;
 
-/// The largest time, and the smallest mean, whose squares and inverses do not overflow.
+/// The largest time and the smallest mean whose squares and inverses do not overflow.
 const LATEST: f64 = 1e150;
 const SHORTEST: f64 = 1e-150;
 
@@ -70,13 +71,13 @@ impl Interval {
 pub struct Estimate {
     /// The number of requests.
     pub requests: usize,
-    /// λ, per unit of time.
+    /// The arrival rate λ, per unit of time.
     pub arrival_rate: Interval,
     /// E\[S\], in units of time.
     pub mean_service: Interval,
     /// μ = 1/E\[S\] of one server, per unit of time.
     pub service_rate: Interval,
-    /// ρ = λE\[S\] divided by the number of servers. 1 or more if the log shows an overload.
+    /// ρ = λE\[S\] divided by the number of servers. It is 1 or more if the log shows an overload.
     pub utilization: Interval,
     /// The mean time from arrival to start.
     pub mean_wait: f64,
@@ -171,8 +172,8 @@ fn starts(records: &[Record], servers: u32) -> Result<Vec<f64>, EstimateError> {
         let (a, b) = (&records[a], &records[b]);
         begins(a).total_cmp(&begins(b)).then(a.end.total_cmp(&b.end))
     });
-    // The latest end times so far, one per server. The next request can start at the
-    // earliest of these times.
+    // The latest end times of the requests that have been examined, one per server. The next
+    // request can start at the earliest of these times.
     let mut latest = BinaryHeap::new();
     let mut starts = vec![0.0; records.len()];
     for index in order {
@@ -188,7 +189,7 @@ fn starts(records: &[Record], servers: u32) -> Result<Vec<f64>, EstimateError> {
         if end < start {
             return Err(EstimateError::Overtaken { index, start, end, servers });
         }
-        // This end is later than the one that was removed, so these are still the latest.
+        // This end is later than the one that was removed, so the stored ends are still the latest.
         latest.push(Reverse(in_order(end)));
         starts[index] = start;
     }
@@ -207,7 +208,7 @@ fn of_order(whole: i64) -> f64 {
     f64::from_bits(bits.cast_unsigned())
 }
 
-/// Mean and variance of a series.
+/// The mean and variance of a series.
 struct Moments {
     count: f64,
     mean: f64,
@@ -217,7 +218,7 @@ struct Moments {
 
 impl Moments {
     fn of(values: impl Iterator<Item = f64>) -> Self {
-        // Welford's update: sums of large times and their squares would lose digits.
+        // This is Welford's update. Sums of large times and their squares would lose digits.
         let (mut count, mut mean, mut squares) = (0.0, 0.0, 0.0);
         for value in values {
             count += 1.0;

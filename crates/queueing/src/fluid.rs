@@ -1,26 +1,27 @@
-//! A fluid model of the queues at servers that clients share: differential equations, evaluated
-//! step by step.
+//! A fluid model of the queues at servers that clients share. Its differential equations are
+//! evaluated step by step.
 //!
 //! Source: document 002 §4.5, "Stability": queues change with the service rates of the servers and
-//! with how clients distribute their requests. The source stops there, because a client keeps
-//! metrics over time. This module makes these metrics part of the state. For server s with k slots
-//! and service time S, network latency d, and n clients:
+//! with how clients distribute their requests. The source does not go further, because a client's
+//! metrics depend on the past. This module includes these metrics in the state. For server s with k
+//! slots and service time S, network latency d, and n clients:
 //!
 //! - q′(t) = Λ·f(t − d) − x(t), with x = min(q, k)/S. q is the queue, including the requests in
 //!   service.
-//! - Each response moves the averages of q, S and the response time by α, as in C3. One client
-//!   receives x/n of the responses.
+//! - Each response updates the averages of q, S and the response time with weight α, as in C3. One
+//!   client receives x/n of the responses.
 //! - n·os is the number of requests for which clients still await a response. f sends everything to
 //!   the server with the least Ψ = R̄ − 1/μ̄ + (1 + n·os + q̄)ᵇ/μ̄ (§4.2.1).
 //!
-//! All clients are alike and therefore act in step, which is the worst case for herd behavior.
-//! Under this assumption, n·os is the queue itself, without delay, and this stabilizes the queue.
-//! Without n·os (2C's ranking without its two choices), clients learn about a queue only through
-//! responses, and it oscillates. In a stable state, Ψ is equal for all servers in use, so queues
-//! differ by the b-th root of the ratio of service times (Figure 4.4).
+//! All clients are alike and therefore act in unison, which is the worst case for herd behavior.
+//! Under this assumption, n·os equals the queue without any delay, which stabilizes the queue.
+//! Without n·os (this is 2C's ranking without its two choices), clients learn about a queue only
+//! through responses, so the queue oscillates. In a stable state, Ψ is equal for all servers in
+//! use, so the ratio of two queues is the b-th root of the ratio of their service times (Figure
+//! 4.4).
 //!
-//! Cost: O(steps · servers), with 20 steps per d or service time, whichever is shorter. Rates are
-//! not modeled: demand is below what they allow.
+//! Cost: O(steps · servers), with 20 steps per d or service time, whichever is shorter. Rate limits
+//! are not modeled, because the demand is below them.
 
 use serde::Serialize;
 
@@ -51,14 +52,14 @@ pub struct Fluid {
     pub exponent: u32,
     /// Whether the score includes the clients' outstanding requests (n·os).
     pub compensates: bool,
-    /// α: the weight of a sample, above 0 and below 1.
+    /// α: the weight of a sample in the averages, above 0 and below 1.
     pub sample_weight: f64,
 }
 
 /// The queue of a server. `mean`, `least`, `most` and `share` refer to the second half of the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evolution {
-    /// S, in units of time.
+    /// The service time S, in units of time.
     pub service: f64,
     /// The mean queue.
     pub mean: f64,
@@ -68,11 +69,11 @@ pub struct Evolution {
     pub most: f64,
     /// The share of all requests that clients send to the server.
     pub share: f64,
-    /// The queue at equal intervals of time, from the start.
+    /// The queue at equal time intervals, beginning at the start.
     pub queue: Vec<f64>,
 }
 
-/// The amounts that leave the client and the server in one step, and the queue that the server
+/// The amounts that leave the clients and the server in one step, and the queue that the server
 /// reports.
 #[derive(Clone, Copy, Default)]
 struct Passing {
@@ -89,7 +90,7 @@ struct Server {
     response: f64,
     /// n·os: the requests in flight.
     outstanding: f64,
-    /// The steps of the last period of length d, in a ring buffer.
+    /// A ring buffer with the steps of the last period of length d.
     under_way: Vec<Passing>,
     evolution: Evolution,
 }
@@ -189,7 +190,7 @@ impl Fluid {
         let then = std::mem::replace(&mut server.under_way[place], now);
         server.queue += then.sent - served;
         server.outstanding += sent - then.served;
-        // Each client receives only its part of the responses.
+        // Each client receives only its share of the responses.
         let weight = 1.0 - (1.0 - self.sample_weight).powf(then.served / f64::from(self.clients));
         let took = 2.0 * self.network + server.service * (then.queue / slots).max(1.0);
         server.reported += weight * (then.queue - server.reported);

@@ -1,5 +1,5 @@
-//! Fork-join: every query is sent to n parallel M/M/1 stations, and is done when the last of them
-//! is done.
+//! Fork-join models: every query is sent to n parallel M/M/1 stations and is complete when the last
+//! of them has finished.
 //!
 //! The stations see the same arrivals, so their queues are correlated, and no closed form is known
 //! for n > 2. These figures bracket or approximate the sojourn:
@@ -9,7 +9,7 @@
 //!   is stochastically below the longest sojourn at n independent stations. Its mean is H_n/(μ-λ),
 //!   and its p-quantile is the quantile of one station at p^(1/n).
 //! - *Approximation* of the mean: (H_n/H₂ + (1 - H_n/H₂)·4ρ/11)·(12-ρ)/(8(μ-λ)), within 5 % of
-//!   simulations for n ≤ 32. It is exact for n = 2. For n = 1, M/M/1 is used.
+//!   simulations for n ≤ 32. It is exact for n = 2. For n = 1, the results of M/M/1 are used.
 //!
 //! Source: Nelson and Tantawi, "Approximate analysis of fork/join synchronization in parallel
 //! queues", IEEE Transactions on Computers 37(6), 1988; for two stations, Flatto and Hahn 1984.
@@ -27,11 +27,11 @@ use crate::tail::{Basis, Tail};
 pub struct ForkJoin {
     /// λ/μ of each station; from 0 to below 1.
     pub utilization: f64,
-    /// The best estimate of the mean sojourn. Percentiles exist only for one station.
+    /// The best estimate of the mean sojourn. It has percentiles only if there is a single station.
     pub estimate: Tail,
-    /// A law that is stochastically below the sojourn: its percentiles are lower bounds.
+    /// A law that is stochastically below the sojourn, so its percentiles are lower bounds.
     pub lower: Tail,
-    /// A law that is stochastically above the sojourn: its percentiles are upper bounds.
+    /// A law that is stochastically above the sojourn, so its percentiles are upper bounds.
     pub upper: Tail,
 }
 
@@ -77,18 +77,18 @@ fn of_two(utilization: f64) -> f64 {
 // Without queueing, a query to many shards takes as long as the longest of several independent
 // service times.
 //
-// A service time is S = P + J: an exponential processing time P, and a hiccup J, which is a
+// A service time is S = P + J. P is an exponential processing time, and J is a hiccup, which is a
 // constant with a small probability and zero otherwise (`exp:MEAN+bimodal:PROB:VALUE` in
 // `curtail-dist`). A naive hedge sends each shard's query to several replicas. P belongs to the
 // query, so its copies share it, but each replica has its own hiccups: S = P + min(J₁, J₂, …). The
-// hiccup's probability is thus raised to the power of the number of copies. This is the most that
-// hedging can achieve, because the model has no load.
+// hiccup's probability is thus raised to the power of the number of copies. Hedging cannot achieve
+// more than this, because the model ignores load.
 //
 // Source: documents 000 and 001, whose services have this form; Dean and Barroso, "The tail at
-// scale", 2013, for the maximum over shards. Exact. Cost: O(1); a percentile takes about 100
-// evaluations of the exponential function.
+// scale", 2013, for the maximum over shards. Exact. Cost: O(1), except that a percentile takes
+// about 100 evaluations of the exponential function.
 
-/// An exponential service time to which a hiccup is sometimes added.
+/// A service time that consists of an exponential part and an occasional hiccup.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HiccupService {
     /// The mean of the exponential part, in units of time; above 0.
@@ -101,7 +101,7 @@ pub struct HiccupService {
 
 impl HiccupService {
     /// Returns the law of one query to one shard, with `copies` replicas (1 to 1,000,000) working
-    /// on it. The first response counts.
+    /// on it. The query ends with the first response.
     pub fn one_shard(&self, copies: u32) -> Result<Law, ModelError> {
         let mean = check::positive("mean of the exponential part", self.mean)?;
         let probability = check::probability("probability of a hiccup", self.probability)?;
@@ -110,8 +110,8 @@ impl HiccupService {
         Ok(Law::hiccup(1.0 / mean, probability.powf(f64::from(copies)), hiccup))
     }
 
-    /// Returns the law of a query that needs the responses of all `shards` (1 to 1,000,000), with
-    /// `copies` at each.
+    /// Returns the law of a query that needs the responses of all `shards` (1 to 1,000,000), each
+    /// of which runs `copies` copies.
     ///
     /// ```
     /// use curtail_queueing::HiccupService;

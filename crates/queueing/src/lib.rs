@@ -1,6 +1,6 @@
 //! Queueing theory: closed forms with percentiles, bounds, and fits to samples.
 //!
-//! These results need no simulation, and simulations are checked against them:
+//! These results do not require simulation, and simulations are checked against them:
 //!
 //! - [`models`]: one queue, from M/M/1 to G/G/k;
 //! - [`fork_join()`]: bounds for queries that wait for the last of many queues;
@@ -16,13 +16,14 @@
 //! # Units
 //!
 //! Times are in one unit of the caller's choice, and rates are per that unit. Utilization is the
-//! share of time that a server is busy, below 1. Variability is the squared coefficient of
+//! share of time for which a server is busy, below 1. Variability is the squared coefficient of
 //! variation, variance/mean².
 //!
 //! # Accuracy
 //!
-//! Every result has a [`Basis`]: exact, an approximation (with the name of the method), or a bound.
-//! "Exact" refers to the model. No parameter causes a panic; errors name the value and the fix.
+//! Every result has a [`Basis`], which states whether it is exact, an approximation (with the name
+//! of the method), or a bound. "Exact" means exact within the model. No parameter causes a panic;
+//! errors name the value and the fix.
 //!
 //! # Use
 //!

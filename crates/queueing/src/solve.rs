@@ -1,10 +1,10 @@
 //! One-dimensional searches with a bounded number of steps.
 
 /// Returns the smallest t ≥ 0, with a relative error of about 1e-14, at which the falling function
-/// `above` is at most `level`. Infinite if there is none. `scale` > 0 is a first guess of the order
-/// of magnitude.
+/// `above` is at most `level`. The result is infinite if there is no such t. `scale` > 0 is a first
+/// guess of the order of magnitude.
 ///
-/// Cost: about 50 to 120 evaluations near the guess, never more than 1,300.
+/// The search takes about 50 to 120 evaluations if the guess is good, and never more than 1,300.
 pub(crate) fn first_at_most(above: impl Fn(f64) -> f64, level: f64, scale: f64) -> f64 {
     if above(0.0) <= level {
         return 0.0;
@@ -50,7 +50,7 @@ pub(crate) fn root(f: impl Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
 }
 
 /// Returns the minimum of a function with a single valley between `low` and `high`, to about 1e-9
-/// of the interval. Golden section, 45 evaluations.
+/// of the interval. Golden-section search takes 45 evaluations.
 pub(crate) fn valley(f: impl Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
     let section = (5.0_f64.sqrt() - 1.0) / 2.0;
     let mut left = high - section * (high - low);

@@ -1,5 +1,5 @@
-//! Distribution functions that statrs lacks or supports only for small parameters. Accurate to
-//! about 1e-12 unless noted otherwise.
+//! Distribution functions that statrs lacks or supports only for small parameters. Results are
+//! accurate to about 1e-12 unless noted otherwise.
 
 use statrs::distribution::{ContinuousCDF as _, Normal};
 use statrs::function::gamma::{gamma_lr, ln_gamma};
@@ -34,11 +34,12 @@ pub(crate) fn gamma_cdf(shape: f64, x: f64) -> f64 {
 /// Returns the distribution function at `x` of the beta distribution with these parameters, both
 /// above 0: the regularized incomplete beta function I(x; a, b).
 ///
-/// The continued fraction in statrs stops after 140 terms. That is too few here, because counts
-/// reach millions.
+/// The continued fraction in statrs stops after 140 terms. That is not enough here, because counts
+/// can reach millions.
 ///
 /// Source: Numerical Recipes §6.4 (continued fraction by Lentz's method, on the side where it
-/// converges fast). Cost: O(√max(a, b)), bounded; accurate to about 1e-6 for parameters up to 1e8.
+/// converges fast). Cost: O(√max(a, b)), bounded. Results are accurate to about 1e-6 for parameters
+/// up to 1e8.
 pub fn beta_cdf(a: f64, b: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -55,7 +56,7 @@ pub fn beta_cdf(a: f64, b: f64, x: f64) -> f64 {
     value.clamp(0.0, 1.0)
 }
 
-/// The maximum number of terms; the fraction needs about 8·√max(a, b).
+/// The maximum number of terms. The fraction requires about 8·√max(a, b) terms.
 const MAX_TERMS: u32 = 10_000;
 
 fn beta_fraction(a: f64, b: f64, x: f64) -> f64 {

@@ -1,10 +1,10 @@
-//! The best split of a Poisson stream over servers of different speeds.
+//! Finds the best split of a Poisson stream over servers with different speeds.
 //!
 //! With rate λᵢ to server i, the mean sojourn is Σ λᵢ/(μᵢ-λᵢ) / Σ λᵢ, for processor sharing as well
 //! as for M/M/1. It is lowest if the marginal costs μᵢ/(μᵢ-λᵢ)² are equal: λᵢ = μᵢ - √μᵢ·(M - λ)/R,
-//! where M and R are the sums of μ and √μ over the servers in use. The slack is thus proportional
-//! to the square root of the speed: faster servers get more than their proportional share, and slow
-//! ones get nothing while λ is low.
+//! where M and R are the sums of μ and √μ over the servers in use. The slack of a server is thus
+//! proportional to the square root of its speed. Faster servers get more than their proportional
+//! share, and slow servers get nothing while λ is low.
 //!
 //! Source: document 004, "In Practice: Multi-Server Queueing Models" (the result, without the
 //! rule); Bell and Stidham, "Individual versus social optimization in the allocation of customers
@@ -17,7 +17,7 @@
 use crate::check;
 use crate::check::ModelError;
 
-/// The rates of a split stream.
+/// The rates of the parts of a split stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Split {
     /// λᵢ, per unit of time, in the order of the servers; 0 for servers that get nothing. The sum
@@ -25,7 +25,7 @@ pub struct Split {
     pub rates: Vec<f64>,
     /// The mean sojourn with this split, in units of time.
     pub mean_sojourn: f64,
-    /// The mean sojourn if every server got its proportional share, λ·μᵢ/Σμ. Never less than
+    /// The mean sojourn if every server got its proportional share, λ·μᵢ/Σμ. It is never less than
     /// `mean_sojourn`.
     pub proportional: f64,
 }
@@ -61,7 +61,7 @@ pub fn optimal_split(arrival_rate: f64, service_rates: &[f64]) -> Result<Split, 
 
 /// The servers in use.
 struct InUse {
-    /// √μ of the slowest one.
+    /// √μ of the slowest server in use.
     slowest: f64,
     /// (λ - T)/R.
     excess: f64,
@@ -69,7 +69,7 @@ struct InUse {
     slack: f64,
 }
 
-/// Adds slower servers one by one, for as long as they reduce the mean sojourn.
+/// Adds slower servers one by one, as long as they reduce the mean sojourn.
 fn in_use(arrival_rate: f64, fastest_first: &[f64]) -> InUse {
     let (mut rates, mut roots, mut threshold) = (0.0, 0.0, 0.0);
     let mut slowest = fastest_first.first().map_or(0.0, |rate| rate.sqrt());

@@ -12,16 +12,16 @@ use crate::law::Law;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Basis {
-    /// A theorem, computed to machine precision.
+    /// The result of a theorem, computed to machine precision.
     Exact,
     /// Close to the true value, but not guaranteed to be above or below it.
     Approximation {
         /// The name of the method.
         method: &'static str,
     },
-    /// The true value is at least this.
+    /// A lower bound: the true value is at least this.
     LowerBound,
-    /// The true value is at most this.
+    /// An upper bound: the true value is at most this.
     UpperBound,
 }
 
@@ -36,13 +36,13 @@ impl fmt::Display for Basis {
     }
 }
 
-/// A random time: its mean, and its percentiles if the model gives them.
+/// A random time, with its mean and, if the model provides them, its percentiles.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tail {
     mean: f64,
     mean_basis: Basis,
     law: Option<(Law, Basis)>,
-    /// P(T > 0), if the law was removed but this probability is still valid.
+    /// The probability P(T > 0), if the law was removed but this probability is still valid.
     above_zero: Option<f64>,
     model: &'static str,
 }
@@ -78,23 +78,24 @@ impl Tail {
         self.mean_basis
     }
 
-    /// Returns the whole law, if the model gives one.
+    /// Returns the whole law, if the model provides one.
     pub fn law(&self) -> Option<&Law> {
         self.law.as_ref().map(|(law, _)| law)
     }
 
-    /// Returns the accuracy of the law, and therefore of every percentile. `None` without a law.
+    /// Returns the accuracy of the law, and therefore of every percentile. The result is `None` if
+    /// there is no law.
     pub fn law_basis(&self) -> Option<Basis> {
         self.law.as_ref().map(|&(_, basis)| basis)
     }
 
-    /// Returns P(T > `t`), from 0 to 1. `None` if the model gives only a mean.
+    /// Returns P(T > `t`), from 0 to 1. The result is `None` if the model provides only a mean.
     pub fn above(&self, t: f64) -> Option<f64> {
         self.law().map(|law| law.above(t))
     }
 
     /// Returns P(T > 0), which for a wait is the share of queries that wait at all. Some models
-    /// without percentiles also provide it.
+    /// that provide no percentiles provide this probability.
     pub fn above_zero(&self) -> Option<f64> {
         self.above(0.0).or(self.above_zero)
     }
@@ -115,9 +116,9 @@ impl Tail {
 pub struct Prediction {
     /// The model's name, for instance `M/M/1`.
     pub model: &'static str,
-    /// λ, per unit of time.
+    /// The arrival rate λ, per unit of time.
     pub arrival_rate: f64,
-    /// ρ, the share of time that a server is busy; from 0 to below 1.
+    /// ρ, the share of time for which a server is busy, from 0 to below 1.
     pub utilization: f64,
     /// The time from arrival to the start of service.
     pub wait: Tail,
@@ -138,7 +139,7 @@ impl Prediction {
         Ok(Self { model, arrival_rate, utilization, wait, sojourn })
     }
 
-    /// Marks the prediction as an approximation of a different queue.
+    /// Marks the prediction as an approximation that was computed with a different queue.
     pub fn approximating(mut self, method: &'static str) -> Self {
         let basis = Basis::Approximation { method };
         for tail in [&mut self.wait, &mut self.sojourn] {

@@ -1,4 +1,5 @@
-//! A kernel cell in real time. Events enter under one short lock, and copies run as tasks.
+//! Runs a kernel cell in real time. Events are processed under one lock, which is held only
+//! briefly, and copies run as tasks.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -37,7 +38,7 @@ impl<T: Transport> Cell<T> {
     /// Creates a cell without an observer.
     ///
     /// # Panics
-    /// If called outside a tokio runtime, because copies run as its tasks.
+    /// Panics if called outside a tokio runtime, because copies run as its tasks.
     pub fn new(kernel: Box<dyn Scheduler>, transport: T, timers: Timers) -> Self {
         Self::observed(kernel, transport, timers, ())
     }
@@ -45,7 +46,7 @@ impl<T: Transport> Cell<T> {
     /// Creates a cell that reports to an observer.
     ///
     /// # Panics
-    /// If called outside a tokio runtime, because copies run as its tasks.
+    /// Panics if called outside a tokio runtime, because copies run as its tasks.
     pub fn observed(
         kernel: Box<dyn Scheduler>,
         transport: T,
@@ -58,7 +59,7 @@ impl<T: Transport> Cell<T> {
     /// Sends a query. The future may be dropped at any time, which abandons the query.
     ///
     /// # Panics
-    /// If the group does not exist.
+    /// Panics if the group does not exist.
     pub fn query(&self, query: Query<T::Request>) -> Reply<T> {
         let (sender, receiver) = oneshot::channel();
         let (query, ticket) = self.inner.arrive(query, sender);
@@ -70,27 +71,27 @@ impl<T: Transport> Cell<T> {
         self.inner.feed(&Event::ServerUp { server });
     }
 
-    /// Marks a server as unhealthy, because its probes fail. It gets no new copies, unless no
-    /// server of its group is up. A server that does not listen never gets any.
+    /// Marks a server as unhealthy, because its probes fail. The server gets no new copies unless
+    /// no other server of its group is up. A server that does not listen never gets new copies.
     pub fn server_unhealthy(&self, server: ServerId, listens: bool) {
         self.inner.feed(&Event::ServerUnhealthy { server, listens });
         self.transport().close_idle(server);
     }
 
-    /// Marks a server as draining. It gets no new copies, and its running copies continue.
+    /// Marks a server as draining. The server gets no new copies, and its running copies continue.
     pub fn server_draining(&self, server: ServerId) {
         self.inner.feed(&Event::ServerDraining { server });
         self.transport().close_idle(server);
     }
 
-    /// Marks a server as down. Its copies are lost.
+    /// Marks a server as down. The server's copies are lost.
     pub fn server_down(&self, server: ServerId) {
         self.inner.feed(&Event::ServerDown { server });
         self.transport().close_idle(server);
     }
 
-    /// Passes the kernel to `with` and returns the result. The cell is locked meanwhile, so `with`
-    /// must return quickly.
+    /// Passes the kernel to `with` and returns the result. The cell is locked while `with` runs, so
+    /// `with` must return quickly.
     pub fn look<V>(&self, with: impl FnOnce(&Core) -> V) -> V {
         with(self.inner.lock().kernel.core())
     }
@@ -141,7 +142,7 @@ impl<T: Transport> Cell<T> {
     }
 }
 
-/// The future of a response.
+/// The future that resolves to a response.
 pub struct Reply<T: Transport> {
     receiver: oneshot::Receiver<QueryResult<T>>,
     inner: Weak<Inner<T>>,

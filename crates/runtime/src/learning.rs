@@ -1,9 +1,9 @@
 //! Lets the cells of a service learn from each other.
 //!
 //! Cells run independently. After each epoch, the service's learner takes the records of all cells,
-//! and all cells adopt its snapshot. The first epoch lasts 10 ms. Epochs then grow, and 400 ms
-//! after the start, they reach their full length of 100 ms. In the simulator, an epoch is a number
-//! of arrivals.
+//! and all cells adopt its snapshot. The first epoch lasts 10 ms. The length of the epochs then
+//! increases, and reaches its maximum of 100 ms after the first 400 ms. In the simulator, an epoch
+//! is a number of arrivals.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -82,7 +82,7 @@ impl Learning {
         Self { learner: Mutex::new(learner) }
     }
 
-    /// Runs the epochs of a service's cells until it is dropped.
+    /// Runs the epochs of a service's cells until the future is dropped.
     pub async fn run<T: Transport>(&self, cells: &[Cell<T>]) {
         let began = Instant::now();
         let mut records = Vec::new();

@@ -1,20 +1,21 @@
-//! The kernel in real time.
+//! Runs the kernel in real time.
 //!
 //! A [`Cell`] owns a kernel cell and drives it. Queries arrive through [`Cell::query`] (or the
-//! tower service [`ReplicaGroup`]), the kernel decides, and a [`Transport`] sends copies to
-//! servers. One short lock per cell guards the kernel, and nothing is awaited while it is held.
+//! tower service [`ReplicaGroup`]), the kernel makes the decisions, and a [`Transport`] sends
+//! copies to servers. One lock per cell guards the kernel. It is held only briefly, and nothing is
+//! awaited while it is held.
 //!
 //! # The parts
 //!
-//! - [`Transport`]: how a copy reaches a server. Implement it for a protocol, or use [`Services`],
+//! - [`Transport`]: sends copies to servers. Implement it for a protocol, or use [`Services`],
 //!   which sends through one tower service per server.
 //! - [`http`]: the transport of the proxy, HTTP/1.1 over pooled connections.
 //! - [`Cell`]: the driver. [`Cell::server_up`] and the methods after it are for health checks.
 //! - [`Observer`]: receives events for metrics.
 //! - [`Learning`]: lets the cells of a service learn from each other, if the policy learns.
 //! - [`marks`]: functions that profilers attach to.
-//! - [`stage`]: the server's side: slots and a queue in front of your own service, and its load
-//!   reports.
+//! - [`stage`]: the server's side, which puts slots and a queue in front of your own service and
+//!   reports its load.
 //! - [`Timers`]: calls the kernel at its deadlines. [`Timers::precise`] is accurate to about 100
 //!   µs, while tokio's timer wheel ticks in milliseconds. [`Timers::tokio`] follows tokio's clock,
 //!   which tests can pause. [`Timers::manual`] is for tests that advance that clock themselves.

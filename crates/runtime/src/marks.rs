@@ -1,6 +1,6 @@
 //! Functions that this project's servers call for every request, so that profilers can attach to
 //! them. `curtail profile` attaches probes to them with `--app curtail-leaf` or `--app
-//! curtail-proxy`. Without a probe, each costs one call.
+//! curtail-proxy`. Without a probe, each of these functions costs one call.
 //!
 //! A request may continue on another thread, so each function takes the request's id. The bodies of
 //! the functions differ, because the compiler would otherwise merge them. Each function calls

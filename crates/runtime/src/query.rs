@@ -14,9 +14,10 @@ pub struct Query<R> {
     pub request: R,
     /// The group whose servers can respond.
     pub group: GroupId,
-    /// Whether it may run on two servers at once. Only for idempotent requests.
+    /// Whether the query may run on two servers at the same time. Set this only for idempotent
+    /// requests.
     pub may_duplicate: bool,
-    /// Whether it may be sent again after a failure.
+    /// Whether the query may be sent again after a failure.
     pub may_retry: bool,
     /// The client's deadline, if it is earlier than the cell's own timeout.
     pub deadline: Option<Instant>,
@@ -51,9 +52,9 @@ pub struct QueryResponse<R> {
     pub role: Role,
     /// Time until the first copy started, in ns.
     pub queued_ns: u64,
-    /// Time from arrival until this response counted, including the wait, in ns.
+    /// Time from the query's arrival until this response was accepted, including the wait, in ns.
     pub took_ns: u64,
-    /// Run time of the winner until its response counted, in ns.
+    /// Time from the start of the winning copy until its response was accepted, in ns.
     pub ran_ns: u64,
     /// The number of copies that were started.
     pub copies: u32,

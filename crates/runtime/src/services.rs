@@ -1,4 +1,4 @@
-//! A transport over tower services, and a cell as a tower service.
+//! A transport that uses tower services, and a tower service that wraps a cell.
 
 use std::task::{Context, Poll};
 
@@ -50,7 +50,7 @@ where
     }
 }
 
-/// A cell as a tower service.
+/// A tower service that wraps a cell.
 ///
 /// It is always ready: the kernel's queue absorbs load, and sheds queries when it is full.
 pub struct ReplicaGroup<T: Transport>(pub Cell<T>);

@@ -9,8 +9,8 @@ use curtail_kernel::{CopyId, Feedback, Outcome, Role, ServerId};
 
 use crate::failure::Failure;
 
-/// The rest of a response. Resolves when the server is done with it. The result is `Err` if the
-/// response broke off.
+/// The rest of a response, as a future that resolves when the server is done with it. The result is
+/// `Err` if the response broke off.
 pub type Tail = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
 /// The response of a server: the complete response, or just its head.
@@ -19,12 +19,12 @@ pub struct Head<R> {
     pub response: R,
     /// The outcome of the response.
     pub outcome: Outcome,
-    /// How long no requests are sent to the server after it has refused work.
+    /// How long to send no requests to the server after it has refused work.
     pub retry_after: Option<Duration>,
     /// The load report of the server, if it sends one.
     pub feedback: Option<Feedback>,
-    /// The rest of the response. The server's slot stays taken until it ends. `None` if the
-    /// response is complete.
+    /// The rest of the response. The server's slot stays occupied until the future completes.
+    /// `None` if the response is complete.
     pub tail: Option<Tail>,
 }
 
@@ -74,7 +74,7 @@ impl CopyHandle {
     }
 
     /// Reports that the server sent something and thus is not silent, even if no client wants the
-    /// data. Call this now and then, at intervals well below the cancel timeout.
+    /// data. Call this regularly, at intervals that are much shorter than the cancel timeout.
     pub fn progress(&self) {
         if let Some(cell) = self.cell.upgrade() {
             cell.progress(self.copy);

@@ -3,14 +3,15 @@
 //! tantivy's `BooleanQuery` with `TopDocs` is not used, for two reasons:
 //!
 //! - It adds up the scores of clauses in an order that depends on the sizes of the posting lists,
-//!   and `f32` addition is not associative. Two shards would round differently from one index.
+//!   and `f32` addition is not associative. The rounding errors with two shards would thus differ
+//!   from those with one index.
 //! - It skips blocks of documents based on bounds that were computed at indexing time with the
 //!   average length in *that segment*. With the averages of the whole corpus, those bounds can be
-//!   wrong. It could then skip a document that belongs in the result.
+//!   wrong. It could therefore skip a document that belongs in the result.
 //!
-//! tantivy still matches and scores words and phrases. Only the addition of the scores is done
-//! here. Cost: without a required clause, every posting of the query is read. With required
-//! clauses, the rarest one leads, and the others skip to its matches.
+//! tantivy still matches and scores words and phrases. This module only adds up the scores. Cost:
+//! without a required clause, every posting of the query is read. If there are required clauses,
+//! only the matches of the rarest one are read in full, and the other clauses skip to them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,7 +21,7 @@ use tantivy::{DocId, TERMINATED};
 
 use crate::query::Demand;
 
-/// A clause: the cursors of its matches in title and body.
+/// A clause, with cursors over its matches in the title and in the body.
 pub(crate) struct Part {
     demand: Demand,
     scorers: Vec<Box<dyn Scorer>>,
@@ -140,7 +141,7 @@ impl Best {
     }
 
     /// Returns whether a document with this score may still be added. A score equal to the worst
-    /// one is enough, because the id then decides.
+    /// one is enough, because ties are broken by id.
     pub(crate) fn admits(&self, score: f32) -> bool {
         let worst = self.heap.peek().map(|Reverse(worst)| worst.score_bits);
         self.heap.len() < self.k || worst.is_some_and(|worst| score.to_bits() >= worst)

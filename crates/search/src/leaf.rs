@@ -1,4 +1,4 @@
-//! A leaf: the engine that searches one shard.
+//! A leaf, which is the engine that searches one shard.
 
 use std::cmp::{Ordering, Reverse};
 use std::path::Path;
@@ -14,10 +14,10 @@ use crate::index::{GlobalStatistics, IndexError, Manifest, ShardedIndex};
 use crate::query::{Clause, Query};
 use crate::schema::{self, Fields};
 
-/// Maximum number of hits that a leaf returns at once.
+/// Maximum number of hits that a leaf returns for a query.
 pub const MAX_HITS: usize = 1000;
 
-/// Why a query has no result.
+/// The reason why a query has no result.
 #[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -49,8 +49,8 @@ impl std::fmt::Debug for Leaf {
 impl Leaf {
     /// Opens one shard of an index, after checking its files. The other shards need not exist.
     ///
-    /// Memory: the shard is mapped, not read. The statistics of the corpus are read; they take
-    /// about 10 bytes per distinct word.
+    /// Memory: the files of the shard are mapped into memory, not read. The statistics of the
+    /// corpus are read into memory, and take about 10 bytes per distinct word.
     pub fn open(directory: &Path, shard: u32) -> Result<Self, IndexError> {
         let manifest = Manifest::read(directory)?;
         let folder = manifest.verify_shard(directory, shard)?;
@@ -195,11 +195,12 @@ pub struct SearchResponse {
     pub hits: Vec<Hit>,
 }
 
-/// Merges the leaves' hits in the root. Returns the `k` best hits of all shards, in [`Hit::order`].
+/// Merges the hits of the leaves, in the root. Returns the `k` best hits of all shards, in
+/// [`Hit::order`].
 ///
 /// Results come over a network from other processes, so they are not assumed to be sorted. O(n log
-/// n) for a total of n hits. Documents are not deduplicated, because a document is in one shard and
-/// a root uses one result per shard.
+/// n) for a total of n hits. Documents are not deduplicated, because each document is in only one
+/// shard and the root uses only one result per shard.
 pub fn merge_top_k(answers: Vec<Vec<Hit>>, k: usize) -> Vec<Hit> {
     let mut hits: Vec<Hit> = answers.into_iter().flatten().collect();
     hits.sort_by(Hit::order);

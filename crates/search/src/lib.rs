@@ -1,14 +1,14 @@
-//! A real sharded search service over a real corpus: its engine, its leaves and its root. The demo
-//! and the tests use it. A root sends a [`Query`] to one [`Leaf`] of every shard and merges their
-//! results, so the slowest leaf determines how long the user waits.
+//! A real sharded search service over a real corpus, with its engine, its leaf servers and its root
+//! server. The demo and the tests use it. A root sends a [`Query`] to one [`Leaf`] of every shard
+//! and merges their results, so the slowest leaf determines how long the user waits.
 //!
 //! # The one invariant
 //!
 //! **The merged result of N shards equals the result of one index over the same corpus: the same
-//! documents, in the same order, with bit-equal scores.** It holds for three reasons:
+//! documents, in the same order, with bit-equal scores.** This invariant holds for three reasons:
 //!
-//! 1. every leaf scores with the statistics of the whole corpus, which the index stores beside the
-//!    shards ([`ShardedIndex`]);
+//! 1. every leaf scores with the statistics of the whole corpus, which the index stores together
+//!    with the shards ([`ShardedIndex`]);
 //! 2. scores are summed in the order of the query's clauses, never in an order that depends on how
 //!    many documents a shard has ([`Leaf`]);
 //! 3. equal scores are ordered by document id, in the leaf and in the merge ([`merge_top_k`]).
@@ -17,7 +17,7 @@
 //!
 //! - the engine: [`Corpus`], [`ShardedIndex`], [`Query`], [`Leaf`], and [`sample_queries`], which
 //!   generates a query load;
-//! - the service: [`leaf_server`] serves one shard over HTTP and may stretch its service times;
+//! - the service: [`leaf_server`] serves one shard over HTTP and may stretch its service times.
 //!   [`root_server`] sends queries to all shards through the kernel and merges the results.
 
 mod corpus;

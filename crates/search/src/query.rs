@@ -1,7 +1,7 @@
-//! The query language: words, `+required`, `-excluded`, `"a phrase"`.
+//! Parses the query language: words, `+required`, `-excluded`, and `"a phrase"`.
 //!
 //! tantivy's own parser is not used. It also accepts ranges, wildcards, nested groups and boosts,
-//! which can be expensive even in a short query. Its errors have no positions.
+//! which can be expensive even in a short query. Its errors do not contain positions.
 //!
 //! A document matches if at least one plain word or phrase matches. If the query has `+` clauses,
 //! the document must match all of them, and the plain ones only add to the score. A clause searches
@@ -18,7 +18,7 @@ pub(crate) const MAX_QUERY_BYTES: usize = 1024;
 /// Maximum number of clauses in a query.
 pub(crate) const MAX_CLAUSES: usize = 32;
 
-/// Why a query was rejected.
+/// The reason why a query was rejected.
 #[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -142,7 +142,8 @@ impl<'a> Parser<'a> {
         if demand != Demand::Optional {
             rest = &rest[1..];
             if rest.chars().next().is_none_or(char::is_whitespace) {
-                // A sign that stands alone is punctuation, as in `curtail - the proxy`.
+                // A sign that is followed by whitespace is punctuation, as in `curtail - the
+                // proxy`.
                 self.at = start + 1;
                 return Ok(Some(RawClause { start, demand: Demand::Optional, words: "" }));
             }

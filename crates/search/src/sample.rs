@@ -1,4 +1,5 @@
-//! Draws realistic queries from the corpus itself: the query load of the demo and of the tests.
+//! Draws realistic queries from the corpus itself. They are the query load of the demo and of the
+//! tests.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
@@ -7,14 +8,14 @@ use tantivy::tokenizer::TextAnalyzer;
 use crate::corpus::Document;
 use crate::schema;
 
-/// Number of documents to try for a query before a single word is used instead.
+/// Maximum number of documents that are tried for a query. After that, the query is a single word.
 const ATTEMPTS: usize = 32;
 
 /// Number of bytes at the start of a body from which words are taken. These bytes contain enough
 /// words, and the limit keeps the cost low.
 const LOOK_BYTES: usize = 4096;
 
-/// Words that people leave out of queries.
+/// Stop words, which people usually leave out of queries.
 const STOP_WORDS: [&str; 36] = [
     "all", "and", "any", "are", "but", "can", "for", "from", "has", "have", "into", "its", "let",
     "may", "more", "not", "one", "only", "other", "our", "such", "than", "that", "the", "their",
@@ -30,8 +31,8 @@ enum Kind {
     Boolean,
 }
 
-/// Draws `n` queries. Each uses words from one random document, so popular words are popular in
-/// queries, too, and a query nearly always finds something.
+/// Draws `n` queries. Each uses words from one random document, so words that are popular in the
+/// corpus are also popular in queries, and a query nearly always finds something.
 ///
 /// Of 20 queries, 8 consist of one word, 6 of two to four words, and 3 of a phrase. The other 3
 /// have `+required` and perhaps `-excluded` words.
@@ -102,8 +103,8 @@ impl Sampler<'_> {
         }
     }
 
-    /// Returns a word that occurs in another document but not in this one. Excluding it does not
-    /// exclude this document.
+    /// Returns a word that occurs in another document but not in this one. A query that excludes
+    /// the word can still find this document.
     fn stranger(&mut self, words: &[(usize, String)]) -> Option<String> {
         let others = self.words_of_a_document();
         let lacking = |word: &String| worth_asking(word) && words.iter().all(|(_, w)| w != word);

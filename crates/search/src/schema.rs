@@ -59,7 +59,8 @@ pub(crate) fn analyzer() -> TextAnalyzer {
         .build()
 }
 
-/// Returns the tokenizers that a shard needs: ours, and tantivy's for fields that are not text.
+/// Returns the tokenizers that a shard needs: the analyzer of this module, and tantivy's tokenizer
+/// for fields that are not text.
 pub(crate) fn tokenizers() -> TokenizerManager {
     let manager = TokenizerManager::default();
     manager.register(ANALYZER, analyzer());

@@ -1,11 +1,11 @@
-//! Measures the speed of the simulator, and the speed of a Kiefer–Wolfowitz recursion with the same
-//! generators, distributions and histograms. The recursion is the practical limit for simulating
-//! per-shard queuing.
+//! Measures the speed of the simulator and, for comparison, that of a Kiefer–Wolfowitz recursion
+//! with the same generators, distributions and histograms. The speed of the recursion is the
+//! practical limit for a simulation of per-shard queuing.
 //!
 //! `speed POLICY SHARDS REPLICAS UTILIZATION REQUESTS [CORE]` prints `name=value` pairs on one
 //! line: shard queries per second of processor time, copies per query, and peak memory. The policy
-//! `recursion` runs the recursion. Processor time excludes the time of other processes, but they
-//! can still slow this one down. Measure everything that you compare on the same core.
+//! `recursion` runs the recursion. Processor time does not include the time of other processes, but
+//! these can still slow this one down. Measure everything that you compare on the same core.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -90,9 +90,9 @@ fn simulation(parameters: &Parameters, policy: &str) -> (f64, f64) {
     (p99.unwrap_or(f64::NAN), outcome.copies_per_query.unwrap_or(f64::NAN))
 }
 
-/// Computes, with the recursion of Kiefer and Wolfowitz, when the servers of each shard become
-/// free. A query begins once it has arrived and a server is free. Returns the 99th percentile of
-/// request latencies.
+/// Uses the Kiefer–Wolfowitz recursion to compute when the servers of each shard become free. The
+/// service of a query begins once the query has arrived and a server is free. Returns the 99th
+/// percentile of request latencies.
 fn recursion(parameters: &Parameters) -> f64 {
     let distribution = |text: &str| -> Distribution {
         let spec: Spec = text.parse().expect("a distribution");

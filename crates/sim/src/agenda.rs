@@ -1,10 +1,10 @@
-//! The earliest of a fixed number of due times, one per place.
+//! Finds the earliest of a fixed number of due times, one per place.
 //!
-//! When a place gets a due time, only this time is compared with the earliest one so far, in O(1).
-//! For any other change, an agenda of up to [`SCANNED`] places compares all of them, in O(places)
-//! and without a branch that depends on the times. That is cheaper than keeping them in order. A
-//! larger agenda is a tournament: a tree in which each node holds the earlier of its two children.
-//! A change costs O(log places), again without such a branch.
+//! When a place is given a due time, only this time is compared with the current earliest one, in
+//! O(1). For any other change, an agenda with up to [`SCANNED`] places compares all due times, in
+//! O(places) and without a branch that depends on the times. This is cheaper than keeping the due
+//! times in order. A larger agenda is a tournament: a tree in which each node holds the earlier of
+//! its two children. A change costs O(log places), again without such a branch.
 
 use std::hint::select_unpredictable;
 
@@ -12,16 +12,16 @@ use std::hint::select_unpredictable;
 pub(crate) const NEVER: u64 = u64::MAX;
 
 const SCANNED: usize = 2 * STEP;
-/// Places that the scan compares per step.
+/// The number of places that the scan compares per step.
 const STEP: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// Due times by place. An agenda of more than two places is padded with places that are never
-    /// due.
+    /// The due time of each place. An agenda of more than two places is padded with places that are
+    /// never due.
     due: Vec<u64>,
-    /// For more than [`SCANNED`] places: the tree without its leaves, with the root at 1. A node
-    /// holds the earlier of its two children, as due time and place.
+    /// The tree without its leaves, with the root at index 1, if there are more than [`SCANNED`]
+    /// places. Each node contains the due time and the place of the earlier of its two children.
     tree: Vec<(u64, usize)>,
     first: (u64, usize),
 }
@@ -53,8 +53,8 @@ impl Agenda {
             self.first = self.play(place);
             return;
         }
-        // If the times are equal, the left place comes first, as in `earlier`. Like `earlier`, this
-        // compiles to moves.
+        // If the times are equal, the lower place wins, as in `earlier`. Like `earlier`, this code
+        // compiles to conditional moves.
         let key = |(at, place): (u64, usize)| u128::from(at) << 64 | place as u128;
         let is_first = key((at, place)) < key(self.first);
         self.first = select_unpredictable(is_first, (at, place), self.first);
@@ -110,7 +110,7 @@ fn least(due: &[u64]) -> (u64, usize) {
 }
 
 /// Returns the earlier of two due times with their places, or the left one if the times are equal.
-/// The result is unpredictable, so this must compile to moves, not to branches.
+/// The result is unpredictable, so this code must compile to conditional moves instead of branches.
 #[inline(always)]
 fn earlier(left: (u64, usize), right: (u64, usize)) -> (u64, usize) {
     let is_right = right.0 < left.0;

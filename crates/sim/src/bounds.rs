@@ -1,5 +1,5 @@
-//! Limits on the cost of an experiment. An experiment that respects them comes to an end, fits into
-//! memory, and does not overflow the clock.
+//! Limits on the cost of an experiment. An experiment within these limits ends, fits into memory,
+//! and does not overflow the clock.
 
 use curtail_dist::Distribution;
 
@@ -9,7 +9,7 @@ use crate::experiment::Experiment;
 use crate::experiment::UNIT_NS;
 use curtail_dist::arrivals::{Arrivals, ArrivalsError};
 
-/// Limit on the total number of slots, over all servers of all shards. Each slot takes a few
+/// The limit on the total number of slots of all servers in all shards. Each slot uses a few
 /// hundred bytes.
 const MOST_SLOTS: u64 = 1 << 22;
 
@@ -17,7 +17,7 @@ const MOST_SLOTS: u64 = 1 << 22;
 /// time.
 const LONGEST_NS: f64 = (1_u64 << 62) as f64;
 
-/// Minimum number of requests that arrive after the last counted one.
+/// The minimum number of requests that arrive after the last counted request.
 const MORE_REQUESTS: f64 = 4096.0;
 
 /// Limit on the number of bursts or disturbances between two requests or during one copy, because
@@ -46,7 +46,7 @@ pub(crate) fn check(experiment: &Experiment) -> Result<(), Error> {
         check_often("slowdown", slowdown, *share, experiment)?;
     }
     if let Some(outage) = &experiment.outages {
-        // A copy is lost when its server fails, so it meets at most one outage.
+        // A copy is lost when its server fails, so it experiences at most one outage.
         check_often("outage", outage, f64::INFINITY, experiment)?;
     }
     Ok(())

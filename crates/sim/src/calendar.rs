@@ -1,8 +1,9 @@
 //! The speed of a server over time.
 //!
-//! A calendar is a stream of stretches of time, drawn in advance and independently of the policy.
-//! Every policy therefore meets the same slow servers, and the end of a copy is fixed when it
-//! starts, without events in between. Cost: O(stretches that a copy spans).
+//! A calendar is a sequence of time intervals with different speeds. The intervals are drawn in
+//! advance and independently of the policy. Every policy therefore meets the same slow servers. The
+//! end of a copy is known when the copy starts, so no events are necessary in between. The cost per
+//! copy is proportional to the number of intervals that the copy spans.
 
 use std::collections::VecDeque;
 
@@ -12,7 +13,7 @@ use rand_pcg::Pcg64Mcg;
 /// A disturbance that recurs at a server.
 #[derive(Clone, Debug)]
 pub struct Disturbance {
-    /// Time from the end of one disturbance to the start of the next.
+    /// The time from the end of one disturbance to the start of the next one.
     pub every: Distribution,
     /// Duration.
     pub lasts: Distribution,
@@ -31,7 +32,7 @@ pub(crate) struct Calendar {
     /// `base`.
     slowdown: Option<(Disturbance, f64)>,
     rng: Pcg64Mcg,
-    /// The current stretch and those drawn after it.
+    /// The current interval and the later ones that have been drawn.
     stretches: VecDeque<Stretch>,
     known_until_ns: u64,
 }
@@ -76,11 +77,11 @@ impl Calendar {
         }
     }
 
-    /// Draws the next normal stretch and the next slow one.
+    /// Draws the next interval at normal speed and the next slow interval.
     fn look_ahead(&mut self) {
         let Some((Disturbance { every, lasts }, slow)) = &self.slowdown else { return };
         for (length, share) in [(every, 1.0), (lasts, *slow)] {
-            // Even if both drawn lengths are zero, time must advance.
+            // Time must advance, even if both lengths are drawn as zero.
             let length = (length.sample(&mut self.rng) as u64).max(1);
             self.known_until_ns = self.known_until_ns.saturating_add(length);
             self.stretches.push_back(Stretch { until_ns: self.known_until_ns, share });
@@ -103,7 +104,7 @@ mod tests {
 
     #[test]
     fn work_waits_for_the_end_of_a_pause() {
-        // Paused from 100 to 150, from 250 to 300, …
+        // The server is paused from 100 to 150, from 250 to 300, …
         let mut calendar = calendar(1.0, "det:100", "det:50", 0.0);
         assert_eq!(calendar.end(0, 99), 99);
         assert_eq!(calendar.end(0, 120), 170);
@@ -115,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_slow_stretch_counts_for_its_share() {
-        // Speed 2, but half of that from 100 to 150.
+        // The speed is 2, but half of that from 100 to 150.
         let mut calendar = calendar(2.0, "det:100", "det:50", 0.5);
         assert_eq!(calendar.end(0, 200), 100);
         assert_eq!(calendar.end(0, 240), 140);

@@ -16,23 +16,23 @@ pub enum Candidate {
     /// first-come, first-served servers can be better at any percentile.
     O1,
     /// `idealized`: a hedge that knows exactly when each copy ends. It is not a bound, although the
-    /// sources treat it as one. It serves every waiting query before any second copy, but a second
-    /// copy may be what a slow request needs.
+    /// sources treat it as one. It serves every waiting query before any second copy, although a
+    /// slow request may need the second copy more urgently.
     Idealized,
-    /// `oracle`: every client sees the queue and the speed of every server. Available only for
-    /// servers that clients share.
+    /// `oracle`: a policy under which every client sees the queue and the speed of every server. It
+    /// is available only for servers that clients share.
     Oracle,
     /// `probabilistic:auto[:BUDGET]`: a `probabilistic:D:Q` whose delay and probability are trained
     /// first.
     Trained {
-        /// Share of queries that may get a second copy, 0 to 1. `None` if the share is trained,
-        /// too.
+        /// The share of queries that may get a second copy, 0 to 1. `None` if the share is also
+        /// trained.
         budget: Option<f64>,
     },
 }
 
 impl Candidate {
-    /// Names of the candidates that only a simulator can run.
+    /// The names of the candidates that only a simulator can run.
     pub const SIMULATED: [&str; 4] = ["probabilistic:auto[:BUDGET]", "idealized", "o1", "oracle"];
 
     /// Parses a policy, or a candidate of [`Self::SIMULATED`]. Delays without a unit are multiples
@@ -55,7 +55,7 @@ impl Candidate {
             _ => {}
         }
         Policy::parse(text, Some(unit_ns)).map(Self::Policy).map_err(|error| match error {
-            // The kernel's list of policies lacks the simulated ones.
+            // The kernel's list of policies does not include the simulated candidates.
             PolicyError::Unknown { .. } => {
                 Error::Policy(format!("{error}; or {}", Self::SIMULATED.join(", ")))
             }
@@ -77,8 +77,8 @@ impl Candidate {
         Ok(candidates)
     }
 
-    /// Returns the kernel policy to run. For [`Self::Idealized`] and [`Self::Trained`] it is a
-    /// policy with the same requirements.
+    /// Returns the kernel policy that the simulation runs. For [`Self::Idealized`] and
+    /// [`Self::Trained`] it is a policy with the same requirements.
     pub fn policy(&self) -> Policy {
         match *self {
             Self::Policy(policy) => policy,

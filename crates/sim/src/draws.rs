@@ -1,10 +1,11 @@
-//! Random draws of a shard: a service time P for each query, and a jitter J for each copy.
+//! The random draws of a shard: a service time P for each query, and a jitter J for each copy.
 //!
-//! Common random numbers: no draw depends on the policy. P and the J of the first two copies come
-//! from streams in the order of arrivals. Few queries have further copies, and each policy starts
-//! them in a different order, so their J comes from a generator that is seeded by query and copy.
-//! If all copies of a query share their jitter, it is the J of the first copy. Cost hints have
-//! their own stream in the order of arrivals, and are drawn only if the experiment has them.
+//! The draws are common random numbers, so none of them depends on the policy. P and the J of the
+//! first two copies are drawn from streams in the order of arrivals. Few queries have further
+//! copies, and each policy starts them in a different order, so their J comes from a generator that
+//! is seeded by query and copy. If all copies of a query share their jitter, it is the J of the
+//! first copy. Cost hints come from a separate stream in the order of arrivals, and are drawn only
+//! if the experiment uses them.
 
 use std::num::NonZeroU64;
 
@@ -14,8 +15,8 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::experiment::{JitterOf, Setup};
 
-/// Number of generators per query. A copy beyond this number would share a generator with the next
-/// query.
+/// The number of generators per query. A copy beyond this number would share a generator with the
+/// next query.
 const COPIES: u64 = 64;
 
 #[derive(Debug)]
@@ -24,21 +25,21 @@ pub(crate) struct Draws {
     jitter: Option<Distribution>,
     service_rng: Pcg64Mcg,
     jitter_rngs: [Pcg64Mcg; 2],
-    /// Number of jitter streams to draw per query: two, or one if queries have only one copy or all
-    /// copies share a jitter.
+    /// The number of jitters to draw per query. It is one if queries have only one copy or if all
+    /// copies share a jitter, otherwise two.
     copies: usize,
     shared: bool,
     further: u64,
     hints: Option<Hints>,
-    /// After a change: the first request with the new distributions, and the old distribution of
-    /// the jitter.
+    /// After a change, the first request with the new distributions, and the old jitter
+    /// distribution.
     before: Option<(u64, Option<Distribution>)>,
     scratch: Vec<f64>,
     service_ns: Vec<u64>,
     jitter_ns: [Vec<u64>; 2],
 }
 
-/// Draws for one query: P, and the J of its first two copies.
+/// The draws for one query: P, and the J of its first two copies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Drawn {
     pub(crate) service_ns: u64,
@@ -47,13 +48,13 @@ pub(crate) struct Drawn {
 
 #[derive(Debug)]
 struct Hints {
-    /// Standard deviation of the logarithm of a guess.
+    /// The standard deviation of the logarithm of a guess.
     error: f64,
     rng: Pcg64Mcg,
 }
 
 impl Hints {
-    /// Guesses a cost in ns. A query without work still costs 1 ns.
+    /// Returns a guess of a cost, in ns. A query without work still costs 1 ns.
     fn of(&mut self, service_ns: u64) -> NonZeroU64 {
         let z: f64 = rand_distr::Distribution::sample(&StandardNormal, &mut self.rng);
         let guess = service_ns as f64 * (self.error * z).exp();
@@ -107,7 +108,7 @@ impl Draws {
     ) {
         self.service = service.clone();
         self.before = Some((at, std::mem::replace(&mut self.jitter, jitter.cloned())));
-        // If there is no new jitter, `block` must not reuse the old values.
+        // If there is no jitter after the change, `block` must not reuse the old values.
         self.jitter_ns.iter_mut().for_each(Vec::clear);
     }
 
@@ -130,8 +131,8 @@ impl Draws {
         drawn.extend(all.map(|(&service_ns, jitter_ns)| Drawn { service_ns, jitter_ns }));
     }
 
-    /// Guesses the cost of each query in a block. Does nothing if there are no hints. Guesses are
-    /// separate from [`Drawn`] because few experiments have them.
+    /// Guesses the cost of each query in a block. Does nothing if the experiment has no hints. The
+    /// guesses are not part of [`Drawn`], because few experiments use them.
     pub(crate) fn guess(&mut self, drawn: &[Drawn], guesses: &mut Vec<NonZeroU64>) {
         let Some(hints) = &mut self.hints else { return };
         guesses.clear();
@@ -197,7 +198,7 @@ mod tests {
         let count = logs.len() as f64;
         let mean = logs.iter().sum::<f64>() / count;
         let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / count;
-        // Six standard errors each: one false alarm in 10⁸ seeds.
+        // Each bound is six standard errors, so the test fails by chance for one seed in 10⁸.
         assert!(mean.abs() < 6.0 * 0.5 / count.sqrt(), "{mean}");
         assert!((variance.sqrt() / 0.5 - 1.0).abs() < 6.0 / (2.0 * count).sqrt(), "{variance}");
         for (drawn, without) in drawn.iter().zip(&hinted("naive", None).0) {

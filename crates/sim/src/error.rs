@@ -1,9 +1,9 @@
-//! Errors of experiments. Every message contains the value and the fix.
+//! Errors in experiments. Every message contains the value and the fix.
 
 use curtail_dist::arrivals::ArrivalsError;
 use curtail_dist::{ParseError, ResolveError};
 
-/// Reason why an experiment cannot run.
+/// The reason why an experiment cannot run.
 #[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -44,7 +44,7 @@ pub enum Error {
 /// The maximum length of a run, as error messages state it.
 pub const LONGEST: &str = "a run is at most 146 years long";
 
-/// Explains how to get a mean that is above zero and finite.
+/// Explains how to obtain a mean that is above zero and finite.
 fn finite_mean(mean: f64) -> &'static str {
     if mean > 0.0 { "add a bound, like pareto:ALPHA:MIN:MAX" } else { "use times above zero" }
 }

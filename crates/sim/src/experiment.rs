@@ -15,23 +15,23 @@ use crate::shared::{Mechanism, Shared};
 use curtail_dist::arrivals::Arrivals;
 use curtail_dist::arrivals::Clock;
 
-/// Length of the experiment's unit in ns: a millisecond. Times with units are reported in
-/// milliseconds, times without units in multiples of this unit.
+/// The length of the experiment's unit in ns, which is a millisecond. Times with units are reported
+/// in milliseconds, and times without units in multiples of this unit.
 pub const UNIT_NS: u64 = 1_000_000;
 
-/// The work x̄ that a utilization counts. The utilization is λ·x̄ divided by the capacity, which is
-/// the number of slots times the servers' speeds.
+/// The mean work x̄ that a utilization includes. The utilization is λ·x̄ divided by the capacity,
+/// which is the number of slots times the servers' speeds.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UtilizationOf {
-    /// λ·P̄: only the service times of queries (document 000 §4.4).
+    /// λ·P̄, which includes only the service times of queries (document 000 §4.4).
     #[default]
     Mean,
-    /// λ·S̄: including the jitter of one copy (document 001 §2.5).
+    /// λ·S̄, which also includes the jitter of one copy (document 001 §2.5).
     Total,
 }
 
-/// The scope of jitter.
+/// The scope of a jitter: a copy or a query.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JitterOf {
@@ -81,11 +81,11 @@ pub struct Change {
 /// A checked experiment, made by [`crate::Parameters::experiment`].
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// Number of shards. Every request goes to all of them.
+    /// The number of shards. Every request goes to all of them.
     pub shards: u32,
     /// The speed of each replica of a shard.
     pub servers: Vec<f64>,
-    /// Number of queries that a replica serves at once.
+    /// The number of queries that a replica serves simultaneously.
     pub slots: u32,
     /// P.
     pub service: Distribution,
@@ -99,21 +99,21 @@ pub struct Experiment {
     pub arrivals: Arrivals,
     /// The offered utilization.
     pub utilization: f64,
-    /// The work that the utilization counts.
+    /// The work that the utilization includes.
     pub utilization_of: UtilizationOf,
     /// Requests per replication, including the warm-up.
     pub requests: u64,
     /// Requests of the warm-up, which are not measured.
     pub warm_up: u64,
-    /// Number of independent replications.
+    /// The number of independent replications.
     pub replications: u32,
-    /// Seed of all draws.
+    /// The seed of all draws.
     pub seed: u64,
-    /// Maximum number of queries that wait per shard, and of copies that wait at its replicas.
+    /// The maximum number of queries that wait per shard, and of copies that wait at its replicas.
     pub queue: u32,
     /// One-way latency between balancer and replica.
     pub network: Option<Distribution>,
-    /// Slow stretches of each replica, and its speed during them, relative to its normal speed.
+    /// The slow intervals of each replica, and its speed in them, relative to its normal speed.
     pub slowdown: Option<(Disturbance, f64)>,
     /// Failures of each replica.
     pub outages: Option<Disturbance>,
@@ -123,8 +123,8 @@ pub struct Experiment {
     pub change: Option<Change>,
     /// The requests that are reported window by window.
     pub windows: Option<Windows>,
-    /// Servers that clients share, instead of shards with servers of their own. If there are any,
-    /// `shards` is 1, and `servers` are the shared servers.
+    /// The servers that clients share, which replace shards with their own servers. If there are
+    /// such servers, `shards` is 1, and `servers` describes the shared servers.
     pub shared: Option<Shared>,
     /// Whether times are written with units. If so, results are in milliseconds, otherwise in
     /// multiples of the unit.
@@ -147,7 +147,7 @@ impl Experiment {
         f64::from(self.slots) * self.servers.iter().sum::<f64>()
     }
 
-    /// Returns the number of slots of all servers of all shards.
+    /// Returns the total number of slots of all servers in all shards.
     pub fn slots_in_all(&self) -> u64 {
         u64::from(self.shards) * self.servers.len() as u64 * u64::from(self.slots)
     }
@@ -174,7 +174,8 @@ impl Experiment {
     /// next request.
     pub fn events_per_request(&self) -> f64 {
         let failures = self.outages.as_ref().map_or(0.0, |Disturbance { every, lasts }| {
-            // One event when the server goes down, and one when it comes back up.
+            // A failure costs two events: one when the server goes down, and one when it comes back
+            // up.
             2.0 * self.servers.len() as f64 * self.gap_ns() / (every.mean() + lasts.mean())
         });
         f64::from(self.shards) * (1.0 + failures)
@@ -183,7 +184,7 @@ impl Experiment {
     /// Returns the world after the change as a separate experiment, or `None` if there is no
     /// change.
     ///
-    /// Its utilization is relative to the replicas after the change. Requests keep arriving at the
+    /// Its utilization is relative to the replicas after the change. Requests still arrive at the
     /// rate that gives the requested utilization at the old speeds.
     pub fn after(&self) -> Option<Self> {
         let Change { service, jitter, servers, .. } = self.change.as_ref()?;
@@ -194,7 +195,7 @@ impl Experiment {
             change: None,
             ..self.clone()
         };
-        // If the speeds stay the same, the ratio is exactly 1, so not even the last digit of the
+        // If the speeds do not change, the ratio is exactly 1, so not even the last digit of the
         // gap changes.
         after.utilization *= self.capacity() / after.capacity();
         if let Some(surge) = self.shared.as_ref().and_then(|shared| shared.surge) {
@@ -211,7 +212,8 @@ impl Experiment {
         let (from, to) = self.measured();
         let before = (change.at.clamp(from, to) - from) as f64 / (to - from) as f64;
         let ((gap_before, load_before), (gap, load)) = (of(self), of(&after));
-        // A utilization is relative to the replicas' capacity times the length of the period.
+        // A utilization is relative to the product of the replicas' capacity and the length of the
+        // period.
         let room_before = before * gap_before * self.capacity();
         let room = (1.0 - before) * gap * after.capacity();
         let share = room_before / (room_before + room);
@@ -224,7 +226,7 @@ impl Experiment {
     }
 }
 
-/// One run: an experiment, a candidate, and the number of the replication.
+/// A run: an experiment, a candidate, and the number of the replication.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup<'a> {
     pub(crate) experiment: &'a Experiment,
@@ -245,7 +247,7 @@ impl Setup<'_> {
         Clock::new(&self.experiment.arrivals, self.experiment.gap_ns(), seed)
     }
 
-    /// Returns J in the world of the candidate. There is none for [`Candidate::O1`].
+    /// Returns J in the world of the candidate. There is no jitter for [`Candidate::O1`].
     pub(crate) fn jitter(&self) -> Option<&Distribution> {
         self.experiment.jitter.as_ref().filter(|_| self.candidate != Candidate::O1)
     }
@@ -305,7 +307,7 @@ impl Setup<'_> {
     pub(crate) fn check(&self) -> Result<(), Error> {
         match &self.experiment.shared {
             Some(_) if self.is_oracle() => Ok(()),
-            // One client is enough for this check, because all are alike.
+            // One client is enough for this check, because all clients are alike.
             Some(shared) => {
                 let one = Shared { clients: 1, ..shared.clone() };
                 self.shared_cells(&one, None, 0).map(|_| ())
@@ -319,8 +321,8 @@ impl Setup<'_> {
         }
     }
 
-    /// Whether servers give copies different priorities. If so, each shard is a separate world, and
-    /// its servers run the kernel's stage.
+    /// Whether servers give copies different priorities. If so, each shard is a separate world
+    /// whose servers run the kernel's stage.
     pub(crate) fn has_priorities(&self) -> bool {
         self.candidate.policy().has_priorities()
     }
@@ -430,7 +432,7 @@ mod tests {
         let experiment = parameters.experiment().expect("an experiment");
         let (gap, load) = experiment.measured_load();
         assert!((gap / experiment.gap_ns() - 2.0).abs() < 1e-12, "1 and 3");
-        // The utilization is 0.3 for a quarter of the time, and twice that for the rest.
+        // The utilization is 0.3 for a quarter of the time and 0.6 for the rest.
         assert!((load - (0.25 * 0.3 + 0.75 * 0.6)).abs() < 1e-12, "{load}");
     }
 }

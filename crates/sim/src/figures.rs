@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::experiment::UNIT_NS;
 
 /// The longest latency in a histogram, in ns (146 years, the maximum length of a run). Longer
-/// latencies count as this one.
+/// latencies are recorded as this one.
 const LONGEST_NS: u64 = 1 << 62;
 
 const DIGITS: u8 = 3;
@@ -18,7 +18,7 @@ pub(crate) fn histogram() -> Histogram<u64> {
 /// A percentile is reported only if at least this many samples are above it.
 const SAMPLES_ABOVE: f64 = 10.0;
 
-/// One number per statistic: the mean, and some percentiles.
+/// The figures of a set of latencies: the mean and some percentiles.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures {
     /// The mean, in the unit of the experiment.
@@ -40,7 +40,7 @@ impl Figures {
         let unit = UNIT_NS as f64;
         let figure = |p: f64| {
             let above = count as f64 * (1.0 - p / 100.0);
-            // Rounding must not lose the tenth sample.
+            // The tenth sample must not be lost by rounding.
             (above + 1e-6 >= SAMPLES_ABOVE)
                 .then(|| histogram.value_at_quantile(p / 100.0) as f64 / unit)
         };

@@ -1,10 +1,10 @@
-//! Virtual time: the kernel with simulated servers.
+//! Runs the kernel in virtual time, with simulated servers.
 //!
-//! A *request* goes to every shard at once and completes when its last shard has responded. The
-//! part of a request that one shard serves is a *query*. Each shard is a [`curtail_kernel::Cell`],
-//! the same code that the proxy runs. Its servers are simulated: they have slots, speeds, pauses
-//! and failures, and a network in front of them. A simulation therefore measures the policy's own
-//! code.
+//! A *request* is sent to all shards at the same time and is complete when the last shard has
+//! responded. The part of a request that one shard serves is a *query*. Each shard is a
+//! [`curtail_kernel::Cell`], the same code that the proxy runs. Its servers are simulated: they
+//! have slots, speeds, pauses and failures, and a network in front of them. A simulation therefore
+//! measures the policy's own code.
 //!
 //! ```
 //! use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -32,10 +32,10 @@
 //!
 //! # Service times
 //!
-//! A query has a service time P, which its copies share, and each copy adds a jitter J that it
-//! draws for itself: S = P + J. Hedging can avoid only J, and it has no effect on a J that all
-//! copies of a query share ([`JitterOf::Query`]). The offered utilization is λ·P̄ divided by the
-//! capacity of the servers ([`UtilizationOf`]), so hedging and jitter add to it.
+//! A query has a service time P, which its copies share. Each copy also draws its own jitter J: S =
+//! P + J. Hedging can only avoid J, and it has no effect if all copies of a query share their J
+//! ([`JitterOf::Query`]). The offered utilization is λ·P̄ divided by the capacity of the servers
+//! ([`UtilizationOf`]), so it does not include hedging and jitter.
 //!
 //! # Common random numbers
 //!
@@ -51,16 +51,16 @@
 //!
 //! A percentile is taken over all measured requests of all replications. Its 95 % confidence
 //! interval is Student's, computed from the percentiles of the replications. The replications are
-//! independent, except for arrivals that are the same in each (a trace, or deterministic arrivals).
-//! A percentile with fewer than ten samples above it is not reported. Histograms keep three
-//! significant digits and report the upper end of a class, which is at most 0.1 % too high. Means
+//! independent, except that traces and deterministic arrivals are the same in each replication. A
+//! percentile with fewer than ten samples above it is not reported. Histograms keep three
+//! significant digits and report the upper end of a bucket, which is at most 0.1 % too high. Means
 //! are exact.
 //!
 //! # Cost
 //!
-//! A query costs two kernel events and a scan of its shard's servers. It costs more if the state of
-//! all shards does not fit into the caches. An example measures how many queries a core simulates
-//! per second:
+//! The cost of a query is two kernel events and a scan of its shard's servers. The cost is higher
+//! if the state of all shards does not fit into the caches. An example measures how many queries a
+//! core simulates per second:
 //!
 //! `cargo run --release -p curtail-sim --example speed -- psq 50 2 0.3 200000`.
 //!
@@ -70,7 +70,7 @@
 //!
 //! # Limitations
 //!
-//! In experiments, no server is ejected, nothing times out, and the cell learns of a server's
+//! In experiments, no server is ejected, nothing times out, and the cell is informed of a server's
 //! failure immediately. While all servers of a shard are down, its queries wait.
 #![forbid(unsafe_code)]
 

@@ -1,25 +1,25 @@
-//! Measurements other than latencies: the balance of load over time, latencies by kind of client,
-//! and the queue of one server.
+//! Measures the balance of load over time, the latencies of each kind of client, and the queue of
+//! one server.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::figures::{Figures, histogram};
 
-/// Maximum number of windows for which the first server's queue is recorded. Later windows are
+/// The maximum number of windows for which the first server's queue is recorded. Later windows are
 /// dropped.
 const MOST_POINTS: usize = 100_000;
 
 #[derive(Clone, Debug)]
 pub(crate) struct LoadTally {
-    /// By server: number of windows, the sum of the requests per window, and the sum of their
-    /// squares.
+    /// For each server, the number of windows, the sum of the requests per window, and the sum of
+    /// their squares.
     windows: Vec<(u64, f64, f64)>,
-    /// Latencies of requests from busy clients, and of those from the other clients.
+    /// The latencies of requests from busy clients, and of requests from the other clients.
     by_client: [Histogram<u64>; 2],
     latency_ns: [u128; 2],
-    /// Number of queries that clients have sent, and how many of them first waited in their
-    /// client's cell.
+    /// The number of queries that clients have sent, and the number of those that first waited in
+    /// the client's cell.
     sent: u64,
     held: u64,
     /// The first server's windows, from the beginning of the run.
@@ -27,16 +27,17 @@ pub(crate) struct LoadTally {
     turn_ns: Option<u64>,
     window_ns: u64,
     most: u32,
-    /// Further stages: name, busy time of the slots in ns, and total time of the slots in ns.
+    /// For each further stage, the name, the busy time of its slots in ns, and the total time of
+    /// its slots in ns.
     pub(crate) stages: Vec<(String, u128, u128)>,
 }
 
 /// A window of the first server.
 #[derive(Clone, Copy, Debug, Default)]
 struct Point {
-    /// Maximum number of requests at the server at once.
+    /// The maximum number of simultaneous requests at the server.
     most: u32,
-    /// Requests to this server, and to all servers.
+    /// The number of requests to this server, and to all servers.
     requests: u32,
     of_all: u32,
 }
@@ -97,19 +98,19 @@ impl LoadTally {
             let sum = |of: fn(&Point) -> u32| points.iter().map(|p| f64::from(of(p))).sum::<f64>();
             sum(|p| p.requests) / (sum(|p| p.of_all) / servers).max(1.0)
         };
-        // The last window may be incomplete.
+        // The last window may be shorter than the others.
         let after = self.series.get(first..self.series.len().saturating_sub(1))?;
         let most = after.iter().map(|point| share(&[*point])).fold(0.0, f64::max);
         Some(Turned { most, next: share(after.get(second..2 * second)?) })
     }
 }
 
-/// Utilization of a stage behind the servers' own stages.
+/// The utilization of a stage behind the servers' own stages.
 #[derive(Clone, Debug, Serialize)]
 pub struct StageLoad {
-    /// Name of the stage.
+    /// The name of the stage.
     pub name: String,
-    /// Share of the time for which its slots were busy with copies of any kind.
+    /// The share of the time for which its slots were busy with copies of any kind.
     pub busy: f64,
 }
 
@@ -119,49 +120,48 @@ impl StageLoad {
     }
 }
 
-/// Load of servers that clients share, and the latencies of each kind of client.
+/// The load of servers that clients share, and the latencies of each kind of client.
 #[derive(Clone, Debug, Serialize)]
 pub struct ServerLoad {
-    /// Length of a window, in ns.
+    /// The length of a window, in ns.
     pub window_ns: u64,
-    /// Coefficient of variation of the number of requests that a server gets per window, averaged
-    /// over servers.
+    /// The coefficient of variation of a server's requests per window, averaged over the servers.
     pub cv: Option<f64>,
     /// The same coefficient for the server with the most requests.
     pub busiest_cv: Option<f64>,
     /// The same coefficient for the first server.
     pub first_cv: Option<f64>,
-    /// Load of the first server after its speed changed.
+    /// The load of the first server after its speed changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<Turned>,
-    /// Maximum number of requests at a server at once.
+    /// The maximum number of simultaneous requests at a server.
     pub most_outstanding: u32,
-    /// Share of the queries, 0 to 1, that waited at their client, either because of a rate limit or
-    /// behind the gate of `psq` or `bounded:N`.
+    /// The share of the queries, 0 to 1, that waited at their client, either because of a rate
+    /// limit or behind the gate of `psq` or `bounded:N`.
     pub rate_limited: f64,
-    /// Latencies of the clients that account for most of the demand, or whose demand surges.
+    /// The latencies of the clients that account for most of the demand or whose demand surges.
     pub busy_clients: Option<Figures>,
-    /// Latencies of the other clients. `None` if all clients are alike.
+    /// The latencies of the other clients. `None` if all clients are alike.
     pub other_clients: Option<Figures>,
     /// The stages behind the servers' own stages.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageLoad>,
-    /// Maximum number of requests at the first server at once, by window from the beginning of the
-    /// first replication. Empty unless requested.
+    /// The maximum number of simultaneous requests at the first server in each window, from the
+    /// beginning of the first replication. Empty unless requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub queue: Vec<u32>,
-    /// Number of requests to the first server in the same windows.
+    /// The number of requests to the first server in the same windows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub load: Vec<u32>,
 }
 
-/// Load of the first server after its speed changed, relative to an equal share of all requests, in
-/// the first replication.
+/// The load of the first server after its speed changed, relative to an equal share of all
+/// requests, in the first replication.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Turned {
-    /// Maximum over the windows after the change.
+    /// The maximum over the windows after the change.
     pub most: f64,
-    /// Load from 1 s to 2 s after the change.
+    /// The load from 1 s to 2 s after the change.
     pub next: f64,
 }
 
@@ -214,8 +214,8 @@ impl Meter {
         self.tally.held += u64::from(held);
     }
 
-    /// Counts the arrival of a request at a server. `outstanding` is the number of requests at the
-    /// server now.
+    /// Counts the arrival of a request at a server. `outstanding` is the number of requests that
+    /// are now at the server.
     pub(crate) fn received(&mut self, now: u64, server: u32, outstanding: u32) {
         self.turn(now);
         self.counts[server as usize] += 1;
@@ -243,12 +243,12 @@ impl Meter {
                     *sum = (sum.0 + 1, sum.1 + requests, sum.2 + requests * requests);
                 }
             }
-            // After a gap of more than 1,000 windows without arrivals, the empty ones are skipped.
+            // If there are no arrivals for more than 1,000 windows, the empty windows are skipped.
             self.window = if window - self.window > 1_000 { window } else { self.window + 1 };
         }
     }
 
-    /// Ends a block of arrivals. If `measures` is true, the next arrivals are measured.
+    /// Ends a block of arrivals. `measures` states whether the next arrivals are measured.
     pub(crate) fn block(&mut self, now: u64, measures: bool) {
         self.turn(now);
         self.measures = measures;

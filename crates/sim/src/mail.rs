@@ -1,5 +1,5 @@
-//! Messages on their way, in the order of arrival. Messages that arrive at the same time stay in
-//! the order in which they were sent.
+//! The messages that are on their way, in the order of arrival. Messages that arrive at the same
+//! time stay in the order in which they were sent.
 //!
 //! With a constant latency, messages arrive in the order in which they were sent, so a [`Lane`] is
 //! a queue, and each operation takes O(1). With a variable latency, a [`Lane`] is [`Mail`], and

@@ -1,4 +1,4 @@
-//! Results of an experiment: point estimates over all replications, with confidence intervals.
+//! The results of an experiment: point estimates over all replications, with confidence intervals.
 //!
 //! A percentile is taken over all measured requests together. Its confidence interval is Student's,
 //! computed from the percentiles of the independent replications. Differences between policies are
@@ -27,7 +27,7 @@ pub fn check_percentiles(percentiles: &[f64]) -> Result<(), Error> {
         let why = if !(percentile > 0.0 && percentile < 100.0) {
             "use numbers above 0 and below 100, like 50,99,99.9".to_owned()
         } else if !names.insert(name(percentile)) {
-            // Percentiles can have the same name without being equal, such as 99.9 and 9.99.
+            // Different percentiles can have the same name, such as 99.9 and 9.99.
             format!("another one is also called {}; remove one", name(percentile))
         } else {
             continue;
@@ -37,32 +37,32 @@ pub fn check_percentiles(percentiles: &[f64]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Utilizations of the servers.
+/// The utilizations of the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Utilization {
     /// The utilization that was requested.
     pub offered: f64,
-    /// λ·S̄ over the capacity, for the measured requests.
+    /// λ·S̄ divided by the capacity, for the measured requests.
     pub with_jitter: f64,
-    /// Share of time for which slots were busy with copies of any kind.
+    /// The share of time for which slots were busy with copies of any kind.
     pub busy: Option<f64>,
 }
 
-/// Queues of the shards, in front of their servers.
+/// The queues of the shards, in front of their servers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Queue {
-    /// Mean time from arrival to the start of the first copy, in the unit of the experiment.
+    /// The mean time from arrival to the start of the first copy, in the unit of the experiment.
     pub mean_wait: f64,
-    /// Mean number of waiting queries.
+    /// The mean number of waiting queries.
     pub mean_length: f64,
 }
 
-/// Differences from the first policy of an experiment, in the unit of the experiment.
+/// The differences from the first policy of an experiment, in the unit of the experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Versus {
     /// The first policy.
     pub policy: String,
-    /// Differences between the figures that both policies have.
+    /// The differences between the figures that both policies have.
     pub difference: Figures,
     /// Half the width of the 95 % confidence interval of the differences, which are paired by
     /// replication.
@@ -72,7 +72,7 @@ pub struct Versus {
 /// The result of one policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// Name of the policy.
+    /// The name of the policy.
     pub policy: String,
     /// For a trained policy, the policy that training chose.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,49 +80,50 @@ pub struct Outcome {
     /// For a trained policy, the share of queries that may get a second copy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<f64>,
-    /// Utilization of its servers.
+    /// The utilization of the servers under this policy.
     pub utilization: Utilization,
     /// Whether the runs reach a steady state.
     pub stable: bool,
-    /// Reason why there is no steady state.
+    /// The reason why there is no steady state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unstable_because: Option<Unstable>,
-    /// Unit of latencies: `ms`, or `1` for the experiment's own unit.
+    /// The unit of latencies: `ms`, or `1` for the experiment's own unit.
     pub unit: &'static str,
-    /// Latencies of requests. `None` if the policy is unstable.
+    /// The latencies of requests. `None` if the policy is unstable.
     pub request: Option<Figures>,
-    /// Half the width of their 95 % confidence intervals. `None` if there is only one replication.
+    /// Half the width of the 95 % confidence intervals of the latencies. `None` if there is only
+    /// one replication.
     pub ci95: Option<Figures>,
-    /// Latencies of queries.
+    /// The latencies of queries.
     pub query: Option<Figures>,
-    /// Latencies of this policy minus those of the first policy.
+    /// The latencies of this policy minus those of the first policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub versus_first: Option<Versus>,
-    /// Mean number of copies per query.
+    /// The mean number of copies per query.
     pub copies_per_query: Option<f64>,
-    /// Share of queries with more than one copy.
+    /// The share of queries with more than one copy.
     pub hedged_fraction: Option<f64>,
-    /// Share of the busy time spent on copies whose response was not used.
+    /// The share of the busy time spent on copies whose response was not used.
     pub wasted_fraction: Option<f64>,
     /// Queues in front of the servers.
     pub queue: Option<Queue>,
-    /// Accuracy of pre-emptive cancellations.
+    /// The accuracy of pre-emptive cancellations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predictor: Option<Accuracy>,
-    /// Windows, beginning at the change. They have no percentiles if a queue overflowed, because
-    /// the overflow ended the run.
+    /// The windows, beginning at the change. The windows have no percentiles if a queue overflowed,
+    /// because the overflow ended the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub windows: Option<Vec<Window>>,
-    /// Load of servers that clients share.
+    /// The load of servers that clients share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub servers: Option<ServerLoad>,
-    /// Measured requests without a response.
+    /// The number of measured requests without a response.
     pub requests_failed: u64,
-    /// Queries of all replications, including the warm-up.
+    /// The number of queries in all replications, including the warm-up.
     pub queries_simulated: u64,
-    /// Time that the simulation took, in seconds, summed over the cores.
+    /// The time that the simulation took, in seconds, summed over the cores.
     pub elapsed_s: f64,
-    /// Figures of each replication, for paired differences.
+    /// The figures of each replication, for paired differences.
     #[serde(skip)]
     pub replications: Vec<Figures>,
     /// All latencies of requests, in ns.
@@ -155,7 +156,8 @@ impl Outcome {
         let (gap_ns, with_jitter) = experiment.measured_load();
         let queue = per(all.waited_ns as f64, queries).map(|wait| Queue {
             mean_wait: wait / unit,
-            // Little's law: the mean length is the rate times the mean wait.
+            // According to Little's law, the mean length is the product of the rate and the mean
+            // wait.
             mean_length: wait / gap_ns,
         });
         Self {
@@ -199,8 +201,8 @@ impl Outcome {
         }
     }
 
-    /// Compares this outcome with another one of the same experiment. Does nothing if either is
-    /// unstable.
+    /// Compares this outcome with another one of the same experiment. Does nothing if either
+    /// outcome is unstable.
     pub(crate) fn compare(&mut self, first: &Self) {
         let Some((ours, theirs)) = self.request.as_ref().zip(first.request.as_ref()) else {
             return;
@@ -218,12 +220,12 @@ impl Outcome {
 /// The requests of one window, over all replications.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {
-    /// First request of the window, counted from the change.
+    /// The first request of the window, counted from the change.
     pub from: u64,
-    /// Number of requests with a response.
+    /// The number of requests with a response.
     pub requests: u64,
-    /// Percentiles of their latencies, in the unit of the experiment. A figure is `None` if fewer
-    /// than ten samples are above it.
+    /// The percentiles of their latencies, in the unit of the experiment. A figure is `None` if
+    /// fewer than ten samples are above it.
     pub percentiles: Vec<(f64, Option<f64>)>,
 }
 
@@ -240,7 +242,7 @@ impl Serialize for Window {
     }
 }
 
-/// Returns the figures of each window, with percentiles only if `known`.
+/// Returns the figures of each window, with percentiles if `known` is true.
 fn by_window(of: &Windowed, percentiles: &[f64], known: bool) -> Vec<Window> {
     let mut all = histogram();
     let each = of.counts.iter().enumerate().map(|(index, window)| {

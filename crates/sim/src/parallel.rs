@@ -4,16 +4,17 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Settings for running an experiment, its progress, and its stop flag.
+/// How to run an experiment, with its progress counter and its stop flag.
 #[derive(Debug)]
 pub struct Plan<'a> {
-    /// Number of threads. Results do not depend on it.
+    /// The number of threads. The results do not depend on this number.
     pub threads: usize,
-    /// Percentiles to report, above 0 and below 100.
+    /// The percentiles to report, above 0 and below 100.
     pub percentiles: &'a [f64],
-    /// Number of requests simulated so far in all runs. The final value is [`crate::total`].
+    /// The number of requests that have been simulated in all runs. The final value is
+    /// [`crate::total`].
     pub progress: &'a AtomicU64,
-    /// Stops the work when it becomes true.
+    /// The flag that stops the work when it becomes true.
     pub stop: &'a AtomicBool,
 }
 

@@ -1,4 +1,4 @@
-//! An experiment as people write it, in a file or with flags.
+//! The parameters of an experiment, as users write them in a file or with flags.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -14,7 +14,8 @@ use crate::experiment::{
 use curtail_dist::arrivals::Arrivals;
 use curtail_dist::{Distribution, Spec, Time};
 
-/// Allowed ranges of whole-number parameters. The command line's flags use them, too.
+/// The allowed ranges of whole-number parameters. The flags of the command line use the same
+/// ranges.
 pub mod allowed {
     use std::ops::RangeInclusive;
 
@@ -22,7 +23,7 @@ pub mod allowed {
     pub const SHARDS: RangeInclusive<u32> = 1..=100_000;
     /// Replicas of each shard.
     pub const REPLICAS: RangeInclusive<u32> = 1..=1_024;
-    /// Queries that a replica serves at once.
+    /// Queries that a replica serves simultaneously.
     pub const SLOTS: RangeInclusive<u32> = 1..=1_024;
     /// Requests per replication.
     pub const REQUESTS: RangeInclusive<u64> = 100..=1_000_000_000_000;
@@ -34,7 +35,7 @@ pub mod allowed {
     pub const WINDOW: RangeInclusive<u64> = 1..=1_000_000_000_000;
 }
 
-/// Unchecked parameters of an experiment. Times have the usual syntax.
+/// The unchecked parameters of an experiment. Times have the usual syntax.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct Parameters {
@@ -42,11 +43,11 @@ pub struct Parameters {
     pub shards: u32,
     /// Replicas of each shard, 1 to 1,024.
     pub replicas: u32,
-    /// Queries that a replica serves at once, 1 to 1,024.
+    /// Number of queries that a replica serves simultaneously, 1 to 1,024.
     pub slots: u32,
     /// The offered utilization, above 0 and up to a million.
     pub utilization: f64,
-    /// The work that the utilization counts.
+    /// The work that the utilization includes.
     pub utilization_of: UtilizationOf,
     /// P: the part of the service time that a query's copies share.
     #[serde(alias = "service-time")]
@@ -54,7 +55,7 @@ pub struct Parameters {
     /// J: the part of the service time that each copy draws for itself. `None` or `none` for no
     /// jitter.
     pub jitter: Option<String>,
-    /// Whether each copy draws its own jitter, or all copies of a query share one.
+    /// Whether each copy draws its own jitter or all copies of a query share one.
     pub jitter_of: JitterOf,
     /// Error of cost hints, 0 to 5: the SD in a hint P · exp(SD · Z), where Z is standard normal.
     /// `None` for no hints.
@@ -77,7 +78,7 @@ pub struct Parameters {
     pub network: Option<String>,
     /// Speed of each replica. Empty if all have speed 1.
     pub speeds: Vec<f64>,
-    /// `EVERY/LASTS/SPEED`: slow stretches of each replica. A speed of 0 is a pause.
+    /// `EVERY/LASTS/SPEED`: slow intervals of each replica. A speed of 0 is a pause.
     pub slowdown: Option<String>,
     /// `EVERY/LASTS`: failures of each replica.
     pub outage: Option<String>,
@@ -87,13 +88,13 @@ pub struct Parameters {
     pub change: Vec<String>,
     /// The first request after the change, counted from 0. `None` for the first measured request.
     pub change_at: Option<u64>,
-    /// Number of servers that clients share, 1 to 10,000. They replace the shards. The following
-    /// parameters require it, except `window`.
+    /// Number of servers that clients share, 1 to 10,000. These servers replace the shards. All
+    /// parameters below, except `window`, require it.
     pub servers: Option<u32>,
     /// Number of clients, each with its own cell, 1 to 10,000.
     pub clients: Option<u32>,
-    /// Slots of a server in the configuration of each client, 1 to 1,024. `None` for the actual
-    /// number.
+    /// Slots of a server in the configuration of each client, 1 to 1,024. `None` stands for the
+    /// actual number.
     pub client_slots: Option<u32>,
     /// `D:T`: every T, each server draws its speed from 1 and D.
     pub speed: Option<String>,
@@ -103,7 +104,7 @@ pub struct Parameters {
     /// that the utilization becomes UTILIZATION.
     pub surge: Option<String>,
     /// `AT:FROM:TO`: speed of the first server, FROM before the time AT and TO after it. If FROM is
-    /// 0, the server is down until AT.
+    /// 0, the server is down until the time AT.
     pub turn: Option<String>,
     /// Share of requests that are served by all servers of the group, rather than only by the one
     /// that responds.
@@ -112,21 +113,21 @@ pub struct Parameters {
     pub score_exponent: Option<u32>,
     /// `NAME=VALUE`: parameters of adaptive policies.
     pub tune: Vec<String>,
-    /// `NAME[@client][/legacy]:DISTRIBUTION`: stages that copies pass through behind the server's
-    /// own.
+    /// `NAME[@client][/legacy]:DISTRIBUTION`: stages that copies pass through after the server's
+    /// own stage.
     pub stage: Vec<String>,
-    /// Delay of each response, in addition to the network latency. It does not count as work of the
-    /// server.
+    /// Delay of each response, in addition to the network latency. The delay is not included in the
+    /// server's work.
     pub noise: Option<String>,
     /// Amount of a duplicate's work between two points at which it can be pre-empted. `None` if it
     /// can be pre-empted at any time.
     pub chunk: Option<String>,
     /// Length of the windows in which the load of servers is counted.
     pub load_window: Option<String>,
-    /// Whether to report the queue of a server, window by window.
+    /// Whether to report the queue of the first server for each window.
     pub queue_series: bool,
-    /// Requests per window, for latencies by window, beginning at the change. `None` for no
-    /// windows.
+    /// The number of requests per window, for latencies by window, beginning at the change. `None`
+    /// for no windows.
     pub window: Option<u64>,
 }
 
@@ -180,7 +181,8 @@ const SLOWDOWN: &str = "EVERY/LASTS/SPEED, like exp:1000/exp:50/0.2; a SPEED of 
 const OUTAGE: &str = "EVERY/LASTS, like exp:100000/det:500";
 
 impl Parameters {
-    /// Checks the parameters and makes the experiment. Reads the files that they name.
+    /// Checks the parameters and creates the experiment. Reads the files to which the parameters
+    /// refer.
     pub fn experiment(&self) -> Result<Experiment, Error> {
         let experiment = self.unbounded()?;
         bounds::check(&experiment)?;
@@ -192,8 +194,8 @@ impl Parameters {
         Ok(experiment)
     }
 
-    /// Makes the experiment without checking that it ends. The caller checks its bounds when it is
-    /// complete.
+    /// Creates the experiment without checking that it ends. The caller checks the bounds of the
+    /// complete experiment.
     pub(crate) fn unbounded(&self) -> Result<Experiment, Error> {
         self.check_ranges()?;
         let mut units = Units::default();
@@ -214,7 +216,7 @@ impl Parameters {
                 self.speeds.clone()
             },
             slots: self.slots,
-            // The shards need not draw a jitter that is always zero.
+            // If the jitter is always zero, the shards do not have to draw it.
             jitter: jitter.filter(|jitter| jitter.mean() > 0.0),
             jitter_of: self.jitter_of,
             hint_error: self.hint_error,
@@ -283,7 +285,7 @@ impl Parameters {
         let at = self.change_at.unwrap_or(experiment.warm_up);
         if !self.change.is_empty() {
             let change = Change::read(self, at, experiment, units)?;
-            // A change after the last request has no effect.
+            // A change after the last request would have no effect.
             experiment.change = Some(change).filter(|_| at < experiment.requests);
         }
         let windows = |length| Windows { from: at, length, to: experiment.requests };
@@ -369,7 +371,7 @@ fn range(name: &'static str, value: &dyn ToString, fits: bool, allowed: &str) ->
 /// Checks that either all or none of the times of an experiment have units.
 #[derive(Debug, Default)]
 struct Units {
-    /// The first parameter with times, and whether they have units.
+    /// The first parameter that contains times, and whether these have units.
     have: Option<(&'static str, bool)>,
 }
 
@@ -455,8 +457,8 @@ fn outage(text: &str, units: &mut Units) -> Result<Disturbance, Error> {
     units.disturbance("outage", every, lasts)
 }
 
-/// Splits a text into two distributions at a slash. Paths contain slashes, too, so it tries the
-/// slashes from the right until both parts parse.
+/// Splits a text into two distributions at a slash. Paths may also contain slashes, so the slashes
+/// are tried from the right until both parts can be parsed.
 fn halves(text: &str) -> Result<(&str, &str), String> {
     let mut why = String::new();
     for (at, _) in text.rmatch_indices('/') {
@@ -474,7 +476,7 @@ fn malformed(name: &'static str, text: &str, form: &'static str, why: &str) -> E
     Error::Disturbance { name, text: text.to_owned(), form, why: why.to_owned() }
 }
 
-/// Keys of changes. A value has the syntax of the parameter with the same name.
+/// Keys of changes. A value has the same syntax as the parameter with the same name.
 const KEYS: [&str; 3] = ["jitter", "service", "speeds"];
 
 const FORM: &str =

@@ -1,4 +1,4 @@
-//! The common interface of shards and worlds, which a run drives through its blocks of arrivals.
+//! The common interface of shards and worlds. A run calls it for each block of arrivals.
 
 use curtail_kernel::hedge::{Record, Snapshot};
 
@@ -13,7 +13,7 @@ pub(crate) trait Part {
     fn run(&mut self, times: &[u64], first: u64, sink: &mut Sink);
 
     /// Changes the world for request `at`, which arrives at `now`, and for all later ones. Earlier
-    /// events happen in the old world.
+    /// events happen before the change.
     fn change(&mut self, to: &Setup<'_>, at: u64, now: u64, sink: &mut Sink);
 
     /// Returns the number of queries that have not ended.
@@ -23,11 +23,11 @@ pub(crate) trait Part {
     /// are executing at `now`. All events up to `now` must have happened.
     fn executed(&self, now: u64) -> (u128, u128);
 
-    /// Takes the records of a client. The index is 0 if there is only one client. See
+    /// Removes and returns the records of a client. The index is 0 if there is only one client. See
     /// [`curtail_kernel::Scheduler::publish`].
     fn publish(&mut self, client: usize, into: &mut Vec<Record>);
 
-    /// Gives a client its snapshot. See [`curtail_kernel::Scheduler::adopt`].
+    /// Passes a snapshot to a client. See [`curtail_kernel::Scheduler::adopt`].
     fn adopt(&mut self, client: usize, snapshot: &Snapshot);
 
     /// Returns the load of servers that clients share.

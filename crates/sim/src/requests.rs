@@ -1,11 +1,11 @@
-//! Open requests, and the latencies of completed ones.
+//! Tracks open requests and the latencies of completed ones.
 //!
 //! A request is done when the last of its queries is done. Its latency is the largest of their
 //! latencies. Shards are simulated one after the other over a block of arrivals, so all requests of
 //! the block are open at the same time, together with some from earlier blocks. Most open requests
-//! are close to each other in the order of arrival. A ring holds these, together with the few
-//! completed ones among them. If the ring would grow too large because a request stays open, this
-//! request becomes a straggler and moves to a map.
+//! arrived within a short time. A ring buffer contains these, together with the few completed
+//! requests among them. If the ring would grow too large because a request stays open, this request
+//! becomes a straggler and moves to a map.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const LONGEST: u64 = 1 << 18;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Open {
-    /// Largest latency so far, in ns.
+    /// The largest latency of the queries that have completed, in ns.
     worst_ns: u64,
     left: u32,
     failed: bool,
@@ -31,12 +31,12 @@ pub(crate) struct Done {
 #[derive(Debug)]
 pub(crate) struct Requests {
     shards: u32,
-    /// The oldest request in the ring, or the next to arrive.
+    /// The oldest request in the ring, or the next request to arrive if the ring is empty.
     first: u64,
     next: u64,
     ring: Vec<Open>,
     stragglers: BTreeMap<u64, Open>,
-    /// Requests that were done when they left the ring, or were completed later.
+    /// The requests that were done when they left the ring or were completed later.
     done: Vec<Done>,
 }
 
@@ -132,12 +132,14 @@ impl Requests {
         }
     }
 
-    /// Takes the requests that were done when they left the ring, or were completed later.
+    /// Removes and returns the requests that were done when they left the ring or were completed
+    /// later.
     pub(crate) fn late(&mut self) -> Vec<Done> {
         std::mem::take(&mut self.done)
     }
 
-    /// Takes the oldest request in the ring if it is done. Requests leave in the order of arrival.
+    /// Removes and returns the oldest request in the ring if it is done. Requests leave in the
+    /// order of arrival.
     pub(crate) fn pop(&mut self) -> Option<Done> {
         if self.first == self.next {
             return None;

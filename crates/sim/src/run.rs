@@ -1,4 +1,4 @@
-//! One replication: runs every shard through each block of arrivals.
+//! Runs one replication: every shard simulates each block of arrivals.
 //!
 //! Requests keep arriving after the last measured one until all measured requests are done, so the
 //! last ones meet the same load as the others.
@@ -18,20 +18,20 @@ use crate::sink::Sink;
 use crate::tally::{Tally, Windowed};
 use crate::train::Log;
 
-/// Arrivals per block. Their draws fit into the first-level cache.
+/// Arrivals per block. The draws of a block fit into the first-level cache.
 const BLOCK: u64 = 256;
 
-/// Number of queries in the first epoch of a service that learns, and in its late epochs. In
+/// The number of queries in the first epoch of a service that learns, and in its late epochs. In
 /// between, the length of an epoch is a quarter of the number of queries before it. After a cold
 /// start, a service therefore learns as early as it does in the runtime, where epochs are short.
-/// Every epoch has at least one request.
+/// Every epoch contains at least one request.
 const FIRST_EPOCH: u64 = 16;
 const EPOCH: u64 = 1_024;
 
-/// Maximum number of open requests, in addition to one per slot.
+/// The maximum number of open requests, in addition to one per slot.
 const MOST_OPEN: u64 = 1 << 21;
 
-/// Maximum number of open queries in all shards together, in addition to one per slot.
+/// The maximum number of open queries in all shards together, in addition to one per slot.
 const MOST_QUERIES: u64 = 1 << 22;
 
 /// Simulates one replication. Calls `progress` with the number of requests that have arrived, and
@@ -40,8 +40,8 @@ pub(crate) fn run(setup: &Setup<'_>, progress: &mut dyn FnMut(u64) -> bool) -> O
     replicate(setup, Vec::new(), progress).map(|(tally, _)| tally)
 }
 
-/// Simulates one replication as [`run`] does, and logs response times. `logs` has one log per
-/// shard, or none.
+/// Simulates one replication as [`run`] does, and logs response times. `logs` contains one log per
+/// shard, or is empty.
 pub(crate) fn replicate(
     setup: &Setup<'_>,
     logs: Vec<Log>,
@@ -91,7 +91,7 @@ fn through(
     let mut clock = setup.clock();
     let mut sink = Sink::new(setup.experiment.shards, (from, to));
     sink.tally.windows = setup.experiment.windows.map(Windowed::new);
-    // The first request after the change, and the experiment as it is after the change.
+    // The first request after the change, and the changed experiment.
     let change = setup.experiment.change.as_ref().map(|change| change.at);
     let turn = change.zip(setup.experiment.after());
     let slots = setup.experiment.slots_in_all();
@@ -112,8 +112,8 @@ fn through(
         let ends = borders.into_iter().chain(turn.as_ref().map(|turn| turn.0));
         let border = ends.filter(|&end| first < end).min().unwrap_or(u64::MAX);
         let turns = turn.as_ref().filter(|turn| turn.0 == first);
-        // A block has at most as many requests as the run. Otherwise, a short run would simulate a
-        // long block after its own end.
+        // A block contains at most as many requests as the run. Otherwise, a short run would
+        // continue to simulate a long block after its end.
         let times = &mut times[..most.clamp(1, BLOCK).min(border - first).min(to) as usize];
         if let Some((_, after)) = turns {
             clock.set_gap(after.gap_ns());
@@ -149,8 +149,8 @@ fn through(
             let ended = Moment::of(now, shards, &sink);
             sink.tally.capacity_ns = u128::from(ended.now - begun.now) * u128::from(slots);
             sink.tally.busy_ns = ended.busy_ns - begun.busy_ns;
-            // In a short run, all copies that were executing when the measured time began can turn
-            // out to be useless.
+            // In a short run, it is possible that the responses of all copies that were executing
+            // when the measured time began are not used.
             sink.tally.useful_ns = ended.useful_ns.saturating_sub(begun.useful_ns);
         }
         if !goes_on || sink.tally.overflowed {
@@ -186,7 +186,8 @@ impl Moment {
         let (mut busy_ns, mut useful_ns) = (0, sink.useful_ns);
         for (ended, at_it) in shards.iter().map(|shard| shard.executed(now)) {
             busy_ns += ended + at_it;
-            // Copies that are still executing count as useful, because their outcome is open.
+            // Copies that are still executing are counted as useful, because it is not known
+            // whether their responses will be used.
             useful_ns += at_it;
         }
         Self { now, busy_ns, useful_ns }

@@ -1,4 +1,4 @@
-//! Servers that clients share: parsed and checked.
+//! Parses and checks the parameters of servers that clients share.
 
 use curtail_dist::Distribution;
 use curtail_kernel::Tuning;
@@ -9,35 +9,36 @@ use crate::parameters::{NONE, Parameters};
 /// Checked parameters of servers that clients share.
 #[derive(Clone, Debug)]
 pub struct Shared {
-    /// Number of clients.
+    /// The number of clients.
     pub clients: u32,
-    /// Slots of a server in the clients' configuration. `None` for the actual number.
+    /// The number of slots of a server in the clients' configuration. `None` stands for the actual
+    /// number.
     pub client_slots: Option<u32>,
-    /// Number of servers per group. Groups are rings of neighbors.
+    /// The number of servers per group. Groups are rings of neighbors.
     pub replicas: u32,
-    /// How speeds change. `None` if all are 1.
+    /// How speeds change. `None` if all speeds are 1.
     pub speed: Option<Fluctuation>,
-    /// Clients that account for most of the demand. `None` if all clients are alike.
+    /// The clients that account for most of the demand. `None` if all clients are alike.
     pub demand: Option<Skew>,
-    /// Clients whose demand rises at some time.
+    /// The clients whose demand rises at some time.
     pub surge: Option<Surge>,
-    /// Speed of the first server before and after some time.
+    /// The speed of the first server before and after a certain time.
     pub turn: Option<Turn>,
-    /// Share of requests that all servers of their group serve.
+    /// The share of requests that are served by all servers of their group.
     pub repair: f64,
-    /// Parameters of adaptive policies.
+    /// The parameters of adaptive policies.
     pub tuning: Tuning,
-    /// Stages that copies pass through behind the server's own: first those of servers, then those
-    /// of clients.
+    /// The stages that copies pass through after the server's own stage: first those of servers,
+    /// then those of clients.
     pub hops: Vec<Hop>,
-    /// Latency of responses, including noise. `None` if it is only the network latency.
+    /// The latency of responses, including noise. `None` if it is equal to the network latency.
     pub noise: Option<Distribution>,
     /// Interval, in ns, at which a low-priority job can be interrupted, counted from the time at
-    /// which it began to run. 0 means at any time.
+    /// which it began to run. The value 0 means that it can be interrupted at any time.
     pub chunk_ns: u64,
-    /// Length of the windows in which the load of servers is counted, in ns.
+    /// The length of the windows in which the load of servers is counted, in ns.
     pub window_ns: u64,
-    /// Whether to report the queue of a server, window by window.
+    /// Whether to report the queue of the first server for each window.
     pub series: bool,
 }
 
@@ -69,26 +70,26 @@ impl Shared {
     }
 }
 
-/// How stages interrupt low-priority jobs, and how they stop jobs.
+/// How stages interrupt low-priority jobs and how they stop jobs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mechanism {
     /// Interval, in ns, at which a job can be interrupted, counted from the time at which it began
-    /// to run. 0 means at any time.
+    /// to run. The value 0 means that it can be interrupted at any time.
     pub(crate) chunk_ns: u64,
-    /// Time that it takes to stop a running job, in ns.
+    /// The time that it takes to stop a running job, in ns.
     pub(crate) stop_ns: u64,
 }
 
 /// A further stage on the path of copies.
 #[derive(Clone, Debug)]
 pub struct Hop {
-    /// Name in reports.
+    /// The name of the stage in reports.
     pub name: String,
-    /// Whether each client has one, rather than each server.
+    /// Whether each client, rather than each server, has such a stage.
     pub at_client: bool,
     /// Whether it supports priorities and purges. A legacy layer does not.
     pub prioritizes: bool,
-    /// Work per request. It is the same for both copies of a request.
+    /// Work per request. The work is the same for both copies of a request.
     pub work: Distribution,
 }
 
@@ -106,9 +107,9 @@ pub struct Fluctuation {
 pub struct Turn {
     /// The time, in ns.
     pub at_ns: u64,
-    /// Speed before that time. 0 if the server is down and its clients see that.
+    /// The speed before that time. It is 0 if the server is down, which its clients can see.
     pub before: f64,
-    /// Speed after that time.
+    /// The speed after that time.
     pub after: f64,
 }
 
@@ -116,26 +117,26 @@ pub struct Turn {
 /// rest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Skew {
-    /// Share of the clients, counted from the first one.
+    /// The share of the clients, counted from the first one.
     pub clients: f64,
-    /// Share of the demand.
+    /// The share of the demand.
     pub demand: f64,
 }
 
 /// A rise in the demand of some clients.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Surge {
-    /// Time of the rise, in ns.
+    /// The time of the rise, in ns.
     pub at_ns: u64,
-    /// Number of clients whose demand rises, counted from the first one.
+    /// The number of clients whose demand rises, counted from the first one.
     pub clients: u32,
     /// Utilization before the rise.
     pub before: f64,
-    /// Utilization after the rise.
+    /// The utilization after the rise.
     pub utilization: f64,
 }
 
-/// Limit on the number of client-server pairs. A pair takes about 300 bytes in each thread.
+/// The limit on the number of client-server pairs. A pair uses about 300 bytes in each thread.
 const MOST_PAIRS: u64 = 4_000_000;
 
 const MOST_STAGES: usize = 16;
@@ -230,7 +231,8 @@ impl Parameters {
         (!both.is_empty()).then(|| read("noise", &both)).transpose()
     }
 
-    /// Returns the stages behind the server's own, in the order in which copies pass through them.
+    /// Returns the stages after the server's own stage, in the order in which copies pass through
+    /// them.
     fn hops(
         &self,
         read: &mut impl FnMut(&'static str, &str) -> Result<Distribution, Error>,
@@ -339,7 +341,7 @@ fn skew(text: &str) -> Result<Skew, Error> {
     Ok(Skew { clients: share(clients)?, demand: share(demand)? })
 }
 
-/// Minimum value of a recurring time, because each recurrence costs an event.
+/// The minimum value of a recurring time, because each recurrence costs an event.
 const SHORTEST_NS: u64 = 1_000;
 
 fn not_below(name: &'static str, text: &str, ns: u64) -> Result<u64, Error> {

@@ -1,4 +1,4 @@
-//! The sink of a run: shards report the outcomes of their queries to it.
+//! The sink of a run, to which shards report the outcomes of their queries.
 
 use crate::requests::{Done, Requests};
 use crate::tally::Tally;
@@ -7,9 +7,9 @@ use crate::tally::Tally;
 pub(crate) struct Answered {
     pub(crate) request: u64,
     pub(crate) latency_ns: u64,
-    /// Time from arrival to the start of the first copy.
+    /// The time from arrival to the start of the first copy.
     pub(crate) waited_ns: u64,
-    /// Execution time of the copy that won.
+    /// The execution time of the copy that won.
     pub(crate) useful_ns: u64,
     pub(crate) copies: u32,
 }
@@ -18,7 +18,7 @@ pub(crate) struct Answered {
 pub(crate) struct Sink {
     pub(crate) requests: Requests,
     pub(crate) tally: Tally,
-    /// Total execution time of copies whose response was used, in ns, since the first request.
+    /// The total execution time, in ns, of copies whose response was used, since the first request.
     pub(crate) useful_ns: u128,
     /// The first measured request, and the first one after the measured requests.
     measured: (u64, u64),
@@ -67,7 +67,7 @@ impl Sink {
     #[inline(always)]
     fn count(&mut self, done: Done) {
         let Done { request, latency_ns } = done;
-        // Windows count unmeasured requests, too, because a change may come before measuring
+        // Windows also count unmeasured requests, because a change may occur before measuring
         // begins.
         if let Some(windows) = &mut self.tally.windows
             && let Some(ns) = latency_ns

@@ -1,11 +1,11 @@
 //! Detects runs without a steady state.
 //!
-//! A run is unstable if its queues overflowed. It is also unstable if its backlog grew from quarter
-//! to quarter of the measured time, provided that the servers were full or that more than a small
-//! share of the queries was left over. Growth alone is not enough, because a stable backlog swings
-//! at high load. Full servers alone are not enough, because a policy that fills idle servers with
-//! second copies keeps them busy at any load. Full servers are not required either, because slots
-//! are held while messages are on the network, and servers may be down.
+//! A run is unstable if its queues overflowed. It is also unstable if its backlog grew from one
+//! quarter of the measured time to the next, provided that the servers were full or that more than
+//! a small share of the queries was unfinished at the end. Growth alone is not enough, because a
+//! stable backlog fluctuates at high load. Full servers alone are not enough, because a policy that
+//! fills idle servers with second copies keeps them busy at any load. Full servers are not required
+//! either, because slots are held while messages are on the network, and servers may be down.
 //!
 //! If the offered work exceeds the capacity of all servers, the experiment is unstable regardless
 //! of its runs, because a short run may look stable.
@@ -26,21 +26,22 @@ const GROWTH: f64 = 1.2;
 /// Servers that are busy for more than this share of the time count as full.
 const FULL: f64 = 0.99;
 
-/// A backlog whose growth exceeds this share of the queries is not a swing. It must also exceed the
-/// number of slots, because a run that is shorter than a service time only fills them.
+/// A backlog whose growth exceeds this share of the queries does not just fluctuate. The growth
+/// must also exceed the number of slots, because a run that is shorter than a service time only
+/// fills the slots.
 const LEFT_OVER: f64 = 0.02;
 
-/// Reason why an experiment has no steady state.
+/// The reason why an experiment has no steady state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unstable {
     /// Even the copies that are guaranteed to run to completion are more work than the servers can
     /// do.
     Overload,
-    /// The queue of a shard overflowed, or the queues of its servers did.
+    /// The queue of a shard or the queues of its servers overflowed.
     QueueFull,
     /// Too many requests were open at once.
     TooManyOpen,
-    /// The backlog grew from quarter to quarter.
+    /// The backlog grew from one quarter of the measured time to the next.
     Growth,
 }
 
@@ -92,12 +93,13 @@ fn is_overloaded(experiment: &Experiment, candidate: Candidate) -> bool {
         || experiment.after().is_some_and(|after| overloads(&after, candidate))
 }
 
-/// Whether the offered work exceeds the servers' capacity. Work that equals the capacity counts,
-/// too, because it leaves no time to catch up after a burst. Constant arrivals are the exception.
+/// Whether the offered work exceeds the servers' capacity. Work that equals the capacity also
+/// exceeds it in this sense, because it leaves no time to catch up after a burst. Constant arrivals
+/// are an exception, because they have no bursts.
 fn overloads(experiment: &Experiment, candidate: Candidate) -> bool {
     let Experiment { slowdown, outages, arrivals, .. } = experiment;
-    // The speed in slow stretches may be higher than normal, and a server that fails loses its
-    // work.
+    // The speed in slow intervals may be higher than the normal speed, and a server that fails
+    // loses its work.
     if slowdown.is_some() || outages.is_some() {
         return false;
     }
@@ -118,7 +120,7 @@ fn least_work(experiment: &Experiment, candidate: Candidate) -> f64 {
         Candidate::Policy(policy) if policy.needs_cancellation() && !policy.pulls() => {
             return service;
         }
-        // Behind a narrow gate, a query's other copies are sent only while nothing is waiting.
+        // With a narrow gate, a query's other copies are sent only while no query is waiting.
         Candidate::Policy(policy) if !policy.pulls() => match policy.hedge() {
             Some(HedgeSpec::Naive(_)) => servers.min(2),
             Some(HedgeSpec::Clone(_)) => servers,
@@ -136,7 +138,8 @@ const MOST_COPIES: usize = Core::MOST_COPIES as usize;
 
 const ROUNDING: f64 = 1e-9;
 
-/// Whether at most half of the runs are unstable. `slots` counts the slots of all servers.
+/// Whether at most half of the runs are unstable. `slots` is the total number of slots of all
+/// servers.
 fn is_stable(runs: &[Tally], slots: u64) -> bool {
     let unstable = runs.iter().filter(|run| grows(run, slots)).count();
     unstable * 2 <= runs.len()

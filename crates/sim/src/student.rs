@@ -1,4 +1,4 @@
-//! Means of a few independent numbers, and their confidence intervals.
+//! Computes means of a few independent numbers and their confidence intervals.
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 

@@ -1,4 +1,4 @@
-//! Counts of one run.
+//! The counts of one run.
 
 use std::collections::BTreeMap;
 
@@ -18,23 +18,23 @@ pub(crate) struct Tally {
     pub(crate) copies: u64,
     pub(crate) hedged: u64,
     pub(crate) failed: u64,
-    /// Total time from arrival to the start of a query's first copy, in ns.
+    /// The total time from arrival to the start of a query's first copy, in ns.
     pub(crate) waited_ns: u128,
     pub(crate) busy_ns: u128,
     /// The part of `busy_ns` spent on copies whose response was used.
     pub(crate) useful_ns: u128,
-    /// Total time of all slots, in ns.
+    /// The total time of all slots, in ns.
     pub(crate) capacity_ns: u128,
-    /// For each quarter of the measured time: the number of queries that had not ended, summed over
-    /// the moments at which they were counted, and the number of these moments.
+    /// For each quarter of the measured time, the number of unfinished queries, summed over the
+    /// times at which they were counted, and the number of these times.
     pub(crate) backlog: [(u64, u64); 4],
     pub(crate) queue_full: bool,
     /// Whether a queue was full, or too many requests or queries were open. If so, the run ended at
-    /// that point.
+    /// that time.
     pub(crate) overflowed: bool,
     pub(crate) accuracy: Accuracy,
     pub(crate) windows: Option<Windowed>,
-    /// Load of servers that clients share.
+    /// The load of servers that clients share.
     pub(crate) load: Option<LoadTally>,
 }
 
@@ -61,7 +61,7 @@ impl Tally {
         }
     }
 
-    /// Adds the number of queries that are open at one moment in a quarter of the measured time.
+    /// Adds the number of queries that are open at some time in a quarter of the measured time.
     pub(crate) fn add_backlog(&mut self, quarter: u64, open: u64) {
         let (sum, moments) = &mut self.backlog[quarter as usize];
         *sum += open;
@@ -103,13 +103,13 @@ impl Tally {
 /// Latencies by window, in ns.
 ///
 /// A histogram per window would be mostly empty, and many of them would fill the memory. A window
-/// therefore keeps only the classes of a histogram that have a count. Memory: O(requests), and at
-/// most the classes of one histogram per window.
+/// therefore stores only the buckets of a histogram whose count is not zero. Memory: O(requests),
+/// and at most the number of windows times the buckets of a histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Windowed {
     pub(crate) windows: Windows,
-    /// By window: the number of requests in each class of a histogram, keyed by the lowest latency
-    /// of the class.
+    /// For each window, the number of requests in each histogram bucket. The key is the lowest
+    /// latency of the bucket.
     pub(crate) counts: Vec<BTreeMap<u64, u64>>,
 }
 
@@ -118,7 +118,7 @@ impl Windowed {
         Self { windows, counts: vec![BTreeMap::new(); windows.count() as usize] }
     }
 
-    /// Counts a request if it belongs to a window. `like` defines the classes.
+    /// Counts a request if it belongs to a window. `like` is a histogram that defines the buckets.
     pub(crate) fn count(&mut self, request: u64, latency_ns: u64, like: &Histogram<u64>) {
         let Windows { from, length, to } = self.windows;
         if (from..to).contains(&request) {

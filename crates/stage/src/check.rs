@@ -1,5 +1,5 @@
-//! Checks which mechanisms for separating the two classes this machine supports, and what is used
-//! in place of those that it lacks.
+//! Checks which mechanisms this machine supports for separating the two classes, and what is used
+//! instead of the missing ones.
 
 use std::fs;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::cpu::Mechanism;
 use crate::link;
 
-/// The result of checking a resource.
+/// The result of checking one resource.
 #[derive(Clone, Debug, Serialize, PartialEq, Eq)]
 pub struct Found {
     /// `processor`, `disk` or `link`.
@@ -21,7 +21,7 @@ pub struct Found {
     pub name: String,
     /// The mechanism that separates primaries from duplicates.
     pub mechanism: String,
-    /// What is missing, and how to get it. `None` if nothing is missing.
+    /// What is missing, and how to provide it. `None` if nothing is missing.
     pub lacks: Option<String>,
 }
 
@@ -41,7 +41,7 @@ pub fn processors() -> Found {
     Found { resource: "processor", name, mechanism: mechanism.name().to_owned(), lacks }
 }
 
-/// Checks the disk that holds a folder.
+/// Checks the disk that contains a folder.
 #[must_use]
 pub fn disk(folder: &Path) -> Found {
     let name = folder.display().to_string();
@@ -75,7 +75,7 @@ fn scheduler(device: u64) -> Option<String> {
     Some(rest.split_once(']')?.0.to_owned())
 }
 
-/// Checks the link of a listener with this address.
+/// Checks the link that carries the traffic of a listener with this address.
 #[must_use]
 pub fn link(address: IpAddr) -> Found {
     let (resource, name) = ("link", address.to_string());
@@ -103,7 +103,7 @@ pub fn link(address: IpAddr) -> Found {
     found(&format!("{marks}; {device} ignores the marks"), Some(lacks))
 }
 
-/// Returns the device that has an address.
+/// Returns the device to which an address is assigned.
 fn device(address: IpAddr) -> Option<String> {
     if address.is_unspecified() {
         return None;
@@ -132,7 +132,7 @@ mod tests {
     fn the_report_on_a_link_without_bands_contains_the_fix() {
         let found = link("127.0.0.1".parse().unwrap());
         let lacks = found.lacks.unwrap();
-        // Without `ip`, not even the device is known.
+        // If the program `ip` is missing, not even the device is known.
         assert!(lacks.contains("tc qdisc"), "{lacks}");
     }
 }

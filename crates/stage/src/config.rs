@@ -1,4 +1,5 @@
-//! The configuration of `curtail stage`: the stages, and the server or data behind each.
+//! The configuration of `curtail stage`. It describes the stages, and the server or data behind
+//! each one.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -46,14 +47,14 @@ struct Raw {
     low_from: Key<Vec<IpNet>>,
 }
 
-/// A value and its position. `None` if the key is missing.
+/// A value and its position, or `None` if the key is missing.
 type Key<T> = Option<Spanned<T>>;
 
 /// A position in the text, in bytes.
 type At = usize;
 
 /// The position of an error in a stage, and its message. The position is `None` if the error
-/// concerns the stage as a whole.
+/// applies to the stage as a whole.
 type Wrong = (Option<At>, String);
 
 fn at<T>(key: &Key<T>) -> Option<At> {
@@ -67,7 +68,7 @@ fn value<T>(key: Key<T>) -> Option<T> {
 /// The positions of the values that a stage must not share with others.
 struct Places {
     name: At,
-    /// In the order of [`StageConfig::listens`].
+    /// The addresses are in the order of [`StageConfig::listens`].
     listens: [Option<At>; 2],
     server: Option<At>,
 }
@@ -87,10 +88,10 @@ enum RawSlots {
     Word(String),
 }
 
-/// Number of jobs that a server gets at once.
+/// The number of jobs that a server processes at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slots {
-    /// The smallest number that reaches the maximum throughput, found by the throttler.
+    /// The smallest number that reaches the maximum throughput, as determined by the throttler.
     Auto,
     /// This number.
     Fixed(u32),
@@ -99,17 +100,17 @@ pub enum Slots {
 /// A stage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageConfig {
-    /// Its name.
+    /// The name of the stage.
     pub name: String,
     /// The address on which it listens.
     pub listen: SocketAddr,
-    /// Number of jobs that are served at once.
+    /// The number of jobs that are served at the same time.
     pub slots: Slots,
-    /// Number of jobs of each class that may wait.
+    /// The maximum number of waiting jobs in each class.
     pub queue: u32,
     /// The timeout of a request (`http`), or the idle timeout of a connection (`tcp`, `get`).
     pub timeout: Duration,
-    /// The server or data behind it.
+    /// The server or data behind the stage.
     pub behind: Behind,
 }
 
@@ -118,27 +119,27 @@ pub struct StageConfig {
 pub enum Behind {
     /// An HTTP server.
     Http {
-        /// Its address.
+        /// The address of the server.
         server: SocketAddr,
         /// The address that serves metrics and health checks.
         admin: Option<SocketAddr>,
     },
     /// A server that speaks any protocol over TCP.
     Tcp {
-        /// Its address.
+        /// The address of the server.
         server: SocketAddr,
         /// Connections to this address are duplicates.
         listen_low: Option<SocketAddr>,
         /// Connections from these networks are duplicates.
         low_from: Vec<IpNet>,
     },
-    /// Files or made-up data.
+    /// Files, or made-up data in memory.
     Get {
         /// The address that receives purges.
         purge: SocketAddr,
-        /// The folder of the files. `None` for made-up data.
+        /// The folder that contains the files. `None` for made-up data.
         root: Option<PathBuf>,
-        /// Number of disk reads that may run at the same time.
+        /// The maximum number of concurrent disk reads.
         reads: u32,
     },
 }
@@ -152,15 +153,15 @@ pub struct ConfigError(String);
 const BYTES_MAX: u64 = 1 << 20;
 const SLOTS_MAX: u32 = 4096;
 const QUEUE_MAX: u32 = 1_000_000;
-/// The default timeout. It is long, because a job may wait behind many others, and clients have
-/// their own timeouts.
+/// The default timeout. The default timeout is long because a job may wait behind many others, and
+/// because clients have their own timeouts.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Reads and checks a file.
 ///
 /// # Errors
-/// The first error in it.
+/// The first error in the configuration.
 pub fn load(path: &Path) -> Result<Vec<StageConfig>, ConfigError> {
     let name = path.display();
     let fault = |why: String| ConfigError(format!("{name}: {why}"));
@@ -177,7 +178,7 @@ pub fn load(path: &Path) -> Result<Vec<StageConfig>, ConfigError> {
 /// Checks the text of a file. Error messages contain `name`.
 ///
 /// # Errors
-/// The first error in it.
+/// The first error in the configuration.
 pub fn parse(name: &str, text: &str) -> Result<Vec<StageConfig>, ConfigError> {
     let line = |at: usize| 1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count();
     let file: File = toml::from_str(text).map_err(|error| {
@@ -239,7 +240,7 @@ fn clash(before: &[StageConfig], stage: &StageConfig, places: &Places) -> Option
 
 impl Places {
     fn of(raw: &Raw) -> Self {
-        // A stage has at most one of these keys, whatever its kind.
+        // A stage of any kind has at most one of these keys.
         let second = at(&raw.admin).or(at(&raw.listen_low)).or(at(&raw.purge));
         Self {
             name: raw.name.span().start,
@@ -425,7 +426,7 @@ mod tests {
         let both = HTTP.replace("\"a\"", "\"b\"");
         let error = parse("f", &format!("{HTTP}{both}")).unwrap_err().to_string();
         assert!(error.contains("f:9: stage \"b\": 127.0.0.1:1 is used twice"), "{error}");
-        // Names are inserted into another TOML file.
+        // Stage names are inserted into another TOML file.
         let quoted = HTTP.replace("\"a\"", "'a\\'");
         assert!(parse("f", &quoted).unwrap_err().to_string().contains("1 to 64 ASCII letters"));
         assert!(parse("f", "").unwrap_err().to_string().contains("the file has no [[stage]]"));

@@ -1,8 +1,10 @@
-//! Processors: threads of two classes. The low class runs when the high class is idle.
+//! Separates two classes of threads on the processors. Threads of the low class run when the high
+//! class is idle.
 //!
 //! Source: document 003 §3.3 and §3.5, request-handler and response-handler stages, which use
-//! `pthread_setschedprio`. Primaries are handled on threads that the system schedules before those
-//! of duplicates, with pre-emption. The strongest mechanism that this process may use is chosen:
+//! `pthread_setschedprio`. Primaries are handled on threads that the system schedules before, and
+//! preempts in favor of, the threads of duplicates. This crate uses the strongest mechanism that
+//! the process is allowed to use:
 //!
 //! | mechanism | high | low | needs |
 //! |---|---|---|---|
@@ -20,7 +22,7 @@ use tokio::sync::oneshot;
 
 use crate::sys::{self, Scheduling};
 
-/// The mechanism that separates threads of two classes.
+/// A mechanism that separates two classes of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
     /// Threads of the high class run before all others.
@@ -32,8 +34,8 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// Returns the strongest mechanism that this process may use. It tries each one on a temporary
-    /// thread.
+    /// Returns the strongest mechanism that this process is allowed to use. Each mechanism is
+    /// tested on a temporary thread.
     #[must_use]
     pub fn find() -> Self {
         let tried = thread::spawn(|| {
@@ -69,14 +71,15 @@ impl Mechanism {
     }
 }
 
-/// Two threads, one per class, which run the tasks of their class. They end when this is dropped.
+/// Two threads, each of which runs the tasks of one class. The threads end when this value is
+/// dropped.
 #[derive(Debug)]
 pub struct Handlers {
     classes: Classes,
     _stop: [oneshot::Sender<()>; 2],
 }
 
-/// Spawns tasks on the thread of their class.
+/// A handle that spawns tasks on the thread for their class.
 #[derive(Clone, Debug)]
 pub struct Classes {
     high: Handle,
@@ -87,8 +90,8 @@ impl Handlers {
     /// Starts the threads.
     ///
     /// # Errors
-    /// A thread cannot be started. If the system does not allow the scheduling of a class, its
-    /// thread runs like other threads, and a warning is logged.
+    /// A thread cannot be started. If the system does not allow the scheduling that a class needs,
+    /// the thread of this class runs like other threads, and a warning is logged.
     pub fn start(mechanism: Mechanism) -> io::Result<Self> {
         let (high, stop_high) = handler(mechanism, Priority::High)?;
         let (low, stop_low) = handler(mechanism, Priority::Low)?;
@@ -103,7 +106,7 @@ impl Handlers {
 }
 
 impl Classes {
-    /// Runs a task on the thread of a class.
+    /// Runs a task on the thread for a class.
     pub fn spawn(&self, priority: Priority, task: impl Future<Output = ()> + Send + 'static) {
         match priority {
             Priority::High => self.high.spawn(task),

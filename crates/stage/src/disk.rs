@@ -1,12 +1,13 @@
-//! Disks: reads of duplicates wait for reads of primaries, piece by piece.
+//! Separates the two classes on a disk. Reads for duplicates are divided into pieces, and each
+//! piece waits until no read for a primary is waiting.
 //!
-//! Source: document 003 §3.3 and §4. A read is cut into pieces. Each piece is a job at the kernel's
-//! stage, which limits the number of concurrent reads. So a duplicate delays a primary by one piece
-//! at most. The reading threads also have the I/O priority of the class (`ioprio_set`), which
-//! schedulers such as BFQ and mq-deadline respect. The isolation comes from the queue: under BFQ
-//! alone (the successor of the source's CFQ), primaries wait for the idle slices of duplicates, and
-//! under a limit set by control groups (`blkio.throttle`), both classes are served first come,
-//! first served.
+//! Source: document 003 §3.3 and §4. A read is divided into pieces. Each piece is a job at the
+//! kernel's stage, which limits the number of concurrent reads. A duplicate can therefore delay a
+//! primary by at most one piece. The threads that read also have the I/O priority of the class
+//! (`ioprio_set`), which schedulers such as BFQ and mq-deadline respect. The queue, and not the
+//! scheduler, provides the isolation. Under BFQ alone (the successor of the source's CFQ),
+//! primaries wait for the idle slices of duplicates. Under a limit that is set by control groups
+//! (`blkio.throttle`), both classes are served in order of arrival.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,10 +21,11 @@ use curtail_runtime::stage::{Overloaded, Stage};
 
 use crate::sys;
 
-/// The longest piece of a read, in bytes. It takes 3 ms on a disk that reads 40 MB/s.
+/// The maximum length of a piece, in bytes. Reading such a piece takes 3 ms on a disk that reads 40
+/// MB/s.
 pub const PIECE_BYTES: usize = 128 * 1024;
 
-/// A folder on a disk, behind a stage.
+/// A folder on a disk that is behind a stage.
 #[derive(Clone, Debug)]
 pub struct Disk {
     root: Arc<Path>,
@@ -36,20 +38,20 @@ pub enum DiskError {
     /// The queue is full.
     #[error(transparent)]
     Overloaded(#[from] Overloaded),
-    /// The file cannot be read at this position, or the disk fails.
+    /// The file cannot be read at this position, or the disk failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
 impl Disk {
-    /// Creates a disk for the files in a folder, with `reads` concurrent reads and room for `queue`
-    /// waiting reads of each class.
+    /// Creates a disk for the files in a folder. At most `reads` reads run concurrently, and at
+    /// most `queue` reads of each class may wait.
     #[must_use]
     pub fn new(root: &Path, reads: u32, queue: u32) -> Self {
         Self { root: root.into(), stage: Stage::new(reads, queue) }
     }
 
-    /// Opens a regular file in the folder or below it.
+    /// Opens a regular file in the folder or in one of its subfolders.
     ///
     /// # Errors
     /// There is no such file, or the name leads out of the folder.
@@ -84,7 +86,7 @@ impl Disk {
         let permit = self.stage.enter_as(priority).await?;
         let file = Arc::clone(file);
         let read = blocking(move || {
-            // Not every system supports it, and the queue works without it.
+            // Not every system supports I/O priorities, but the queue works without them.
             let _ = match priority {
                 Priority::High => sys::io_priority(2, 0),
                 Priority::Low => sys::io_priority(3, 0),
@@ -94,7 +96,7 @@ impl Disk {
             Ok(bytes.freeze())
         });
         let bytes = read.await?;
-        // The feedback is for clients, which see the job and not its pieces.
+        // The feedback is meant for clients, which see the job but not its pieces.
         let _ = permit.finish();
         Ok(bytes)
     }

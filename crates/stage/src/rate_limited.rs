@@ -1,4 +1,4 @@
-//! Warnings, limited to one per second, so that frequent events do not flood the log.
+//! Limits a warning to one per second, so that frequent events do not flood the log.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

@@ -17,13 +17,13 @@ use crate::disk::Disk;
 use crate::get;
 use crate::tcp::TcpStage;
 
-/// The highest level that a throttler tries.
+/// The largest number of slots that a throttler tries.
 const SLOTS_MAX: u32 = 256;
 const CONNECTIONS_MAX: usize = 10_000;
 /// The time for which jobs may continue after a stage is stopped.
 const DRAIN: Duration = Duration::from_secs(30);
 
-/// A stage that did not start.
+/// The reason why a stage did not start.
 #[derive(Debug, thiserror::Error)]
 #[error("stage {stage:?}: {why}")]
 pub struct StageError {
@@ -34,19 +34,19 @@ pub struct StageError {
 /// The running stages.
 #[derive(Debug)]
 pub struct Running {
-    /// The name of each stage, and its addresses. The first address is for jobs.
+    /// The name and the addresses of each stage. Jobs are sent to the first address.
     pub addresses: Vec<(String, Vec<SocketAddr>)>,
     jobs: JoinSet<usize>,
     stop: watch::Sender<bool>,
-    /// The servers, which end when they are dropped.
+    /// The servers, which stop when they are dropped.
     servers: Vec<get::Server>,
 }
 
 /// Starts stages. `seed` decides ties.
 ///
-/// The future is boxed here, so that it is compiled in this crate, with everything that it spawns.
-/// An async function is compiled where it is polled, and the release profile optimizes the command
-/// line less.
+/// The future is boxed so that it is compiled in this crate, with everything that it spawns. An
+/// async function is compiled in the crate that polls it, and the release profile optimizes the
+/// command-line crate less.
 ///
 /// # Errors
 /// An address cannot be bound.
@@ -55,7 +55,7 @@ pub fn start(stages: Vec<StageConfig>, seed: u64) -> Starting {
     Box::pin(start_all(stages, seed))
 }
 
-/// The future of [`start`].
+/// The future that [`start`] returns.
 pub type Starting = Pin<Box<dyn Future<Output = Result<Running, StageError>> + Send>>;
 
 async fn start_all(stages: Vec<StageConfig>, seed: u64) -> Result<Running, StageError> {
@@ -107,9 +107,9 @@ impl Running {
         }
     }
 
-    /// Starts the proxy, which is a stage for HTTP, with a generated configuration. Probes are off,
-    /// because there is only one server: without them, clients get an error immediately when it is
-    /// down.
+    /// Starts the proxy, which is a stage for HTTP, with a generated configuration. Probes are
+    /// disabled because there is only one server. Without probes, clients immediately receive an
+    /// error when the server is down.
     async fn http(
         &mut self,
         stage: &StageConfig,
@@ -168,8 +168,8 @@ impl Running {
         async move { drop(stop.wait_for(|stop| *stop).await) }
     }
 
-    /// Serves until `shutdown`. Running jobs may then continue for a while, and those that take too
-    /// long are cut off. Returns the number of jobs that were cut off.
+    /// Serves until `shutdown`. Running jobs may then continue for a limited time, and jobs that
+    /// take longer are aborted. Returns the number of aborted jobs.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> usize {
         shutdown.await;
         self.stop.send_replace(true);

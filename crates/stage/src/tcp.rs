@@ -1,12 +1,12 @@
-//! The Proxy D-Stage in front of a server that speaks any protocol over TCP: each connection is a
+//! The Proxy D-Stage in front of a server that speaks any protocol over TCP. Each connection is a
 //! job.
 //!
-//! Source: document 003 §3.4 and §4. Connections wait here and not in the server, which gets only
-//! as many at a time as it needs: a number that [`curtail_kernel::stage::Throttler`] finds, or a
-//! fixed one. Connections of duplicates wait for those of primaries. A client that closes its
-//! connection, or its sending half, purges its job, wherever the job is. TCP has no priorities, so
-//! rules set them (§3.3), based on the address that a client connects from or the port that it
-//! connects to.
+//! Source: document 003 §3.4 and §4. Connections wait here and not in the server. The server
+//! receives only as many at the same time as it needs. This number is either fixed or found by
+//! [`curtail_kernel::stage::Throttler`]. Connections of duplicates wait for those of primaries. A
+//! client purges its job by closing its connection or the sending half of it, whether the job is
+//! waiting or running. TCP has no priorities. They are therefore set by rules (§3.3), based on the
+//! client's address or the port to which the client connects.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -27,7 +27,7 @@ use tokio::time::timeout;
 
 use crate::rate_limited::RateLimited;
 
-/// The largest number of bytes that are read from a client before its job's turn comes. Further
+/// The maximum number of bytes that are read from a client before its job's turn comes. Further
 /// bytes wait in the socket.
 const EARLY_BYTES: usize = 64 * 1024;
 const PIECE_BYTES: usize = 64 * 1024;
@@ -42,9 +42,9 @@ pub struct TcpStage {
     pub stage: Stage,
     /// Connections from these networks are duplicates.
     pub low_from: Vec<IpNet>,
-    /// The largest number of connections. Further ones are closed.
+    /// The maximum number of connections. Further connections are closed.
     pub connections: usize,
-    /// A connection without traffic for this time is closed, because it holds a slot.
+    /// The time without traffic after which a connection is closed. A connection occupies a slot.
     pub idle_timeout: Duration,
 }
 
@@ -67,9 +67,9 @@ impl TcpStage {
         if low { Priority::Low } else { listener }
     }
 
-    /// Serves the connections of these listeners, each with its class, until `drain`. After that,
-    /// the open connections may continue for `within`. Returns the number of those that had not
-    /// ended by then.
+    /// Accepts connections from these listeners, each of which has a class, until `drain`
+    /// completes. After that, the open connections may continue for `within`. Returns the number of
+    /// connections that had not ended by then.
     pub async fn serve(
         self,
         listeners: Vec<(TcpListener, Priority)>,
@@ -87,8 +87,8 @@ impl TcpStage {
             };
             while jobs.try_join_next().is_some() {}
             let Ok((client, from, class)) = accepted else {
-                // Either this connection failed, or no file descriptors are left. In that case,
-                // some will be closed soon.
+                // Either this connection failed, or no file descriptors are left. If none are left,
+                // some will soon be closed.
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 continue;
             };
@@ -159,8 +159,8 @@ impl Shared {
             ended = pump(from_client, to_server, early, up) => ended,
             ended = pump(from_server, &mut to_client, BytesMut::new(), down) => ended,
             () = stands_still(|| moved.load(Ordering::Relaxed), *idle_timeout) => Err(io::ErrorKind::TimedOut.into()),
-            // The server cannot interrupt a duplicate, so the stage gives up on the duplicate. Its
-            // primary is at another server.
+            // The server cannot interrupt a duplicate, so the stage abandons it. The primary of
+            // this job is at another server.
             () = permit.lost() => Ok(()),
         };
         let _ = permit.finish();
@@ -186,7 +186,8 @@ async fn pump(
     }
 }
 
-/// Waits until a sum has not changed for `span`. May wait for up to twice that.
+/// Waits until a sum has not changed for `span`. The wait may last for up to twice this time after
+/// the last change.
 async fn stands_still(sum: impl Fn() -> u64, span: Duration) {
     let mut last = sum();
     loop {
@@ -198,7 +199,7 @@ async fn stands_still(sum: impl Fn() -> u64, span: Duration) {
     }
 }
 
-/// Accepts the next connection of any listener.
+/// Accepts the next connection from any of the listeners.
 async fn accept(
     listeners: &[(TcpListener, Priority)],
 ) -> io::Result<(TcpStream, SocketAddr, Priority)> {
@@ -213,7 +214,8 @@ async fn accept(
     .await
 }
 
-/// Waits until a client has closed its connection, and stores the data that it sent before.
+/// Waits until a client has closed its connection, and stores the data that the client sent before
+/// that.
 async fn closed(client: &mut TcpStream, early: &mut BytesMut) -> io::Result<()> {
     while early.len() < EARLY_BYTES {
         if client.read_buf(early).await? == 0 {

@@ -1,7 +1,7 @@
-//! BPF maps and programs, through the few bpf(2) calls that this crate needs.
+//! Creates BPF maps and programs, with the few bpf(2) calls that this crate needs.
 //!
-//! Nothing outlives its descriptor: the kernel detaches everything when the process ends, for
-//! whatever reason. Source: Linux, include/uapi/linux/bpf.h, `union bpf_attr`.
+//! No map, program or attachment outlives its descriptor, so the kernel removes all of them when
+//! the process ends for any reason. Source: Linux, include/uapi/linux/bpf.h, `union bpf_attr`.
 
 use std::ffi::{CStr, c_long};
 use std::io;
@@ -82,7 +82,7 @@ struct Link {
 pub enum Mode {
     /// In the driver, before the kernel allocates a packet buffer.
     Driver,
-    /// At the entrance of the stack, on any device.
+    /// At the entrance to the network stack, on any device.
     Generic,
 }
 
@@ -91,11 +91,11 @@ pub enum Mode {
 pub struct Tested {
     /// The return value (include/uapi/linux/bpf.h, `enum xdp_action`).
     pub action: u32,
-    /// The packet as the program left it.
+    /// The contents of the packet after the run.
     pub packet: Vec<u8>,
 }
 
-/// Creates a map with room for one AF_XDP socket: the socket of the first queue.
+/// Creates a map with room for one AF_XDP socket, which is the socket for the first queue.
 pub fn map_of_sockets() -> io::Result<OwnedFd> {
     let map = Map { kind: MAP_OF_SOCKETS, key_bytes: 4, value_bytes: 4, entries: 1, flags: 0 };
     descriptor(MAP_CREATE, map)
@@ -141,8 +141,8 @@ pub fn load(name: &str, instructions: &[u64]) -> io::Result<OwnedFd> {
     })
 }
 
-/// Attaches a program to a device in this thread's network namespace. It stays attached while the
-/// result lives.
+/// Attaches a program to a device in this thread's network namespace. It stays attached until the
+/// returned value is dropped.
 pub fn attach(program: BorrowedFd<'_>, interface: u32, mode: Mode) -> io::Result<OwnedFd> {
     let program = program.as_raw_fd() as u32;
     let flags = match mode {
@@ -165,8 +165,8 @@ pub fn test(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<Tested> {
         repeat: 1,
         took_ns: 0,
     };
-    // SAFETY: the pointers point to buffers whose lengths are in the fields beside them. The
-    // buffers live until the call returns.
+    // SAFETY: each pointer points to a buffer whose length is in the corresponding length field.
+    // The buffers live until the call returns.
     unsafe { raw(PROGRAM_TEST, &mut test) }?;
     out.truncate(test.bytes_out as usize);
     Ok(Tested { action: test.result, packet: out })
@@ -175,7 +175,7 @@ pub fn test(program: BorrowedFd<'_>, packet: &[u8]) -> io::Result<Tested> {
 fn descriptor<T>(command: c_long, attributes: T) -> io::Result<OwnedFd> {
     let number = call(command, attributes)?;
     let number = i32::try_from(number).map_err(io::Error::other)?;
-    // SAFETY: these commands return a new descriptor, which nothing else owns.
+    // SAFETY: these commands return a new descriptor that nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
@@ -187,11 +187,12 @@ fn call<T>(command: c_long, mut attributes: T) -> io::Result<c_long> {
 
 /// # Safety
 ///
-/// `attributes` must be those of the command, and each pointer in them must point to as much data
-/// as the attributes state.
+/// `attributes` must be of the type that the command expects, and each pointer in them must point
+/// to as much data as the attributes state.
 unsafe fn raw<T>(command: c_long, attributes: &mut T) -> io::Result<c_long> {
     let bytes = size_of::<T>();
-    // SAFETY: by the contract of this function. The kernel reads missing attributes as zero.
+    // SAFETY: the caller upholds the contract of this function. The kernel reads missing attributes
+    // as zero.
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), bytes) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }

@@ -14,10 +14,11 @@ use crate::filter::filter;
 use crate::frame::{ETHERNET_BYTES, HEADER_BYTES, PAYLOAD_MAX, PeerAddrs};
 use crate::neighbor::hop;
 
-/// A bypass to a server. A [`Port`](crate::Port) sends and receives over it.
+/// A bypass of the network stack to one server. A [`Port`](crate::Port) sends and receives over it.
 #[derive(Debug)]
 pub struct Bypass {
-    /// Reserves our port, and receives the packets that the BPF program passes to the stack.
+    /// The socket that reserves our port, and that receives the packets that the BPF program passes
+    /// to the stack.
     pub(crate) stack: UdpSocket,
     pub(crate) addrs: PeerAddrs,
     pub(crate) map: OwnedFd,
@@ -25,13 +26,13 @@ pub struct Bypass {
     mode: Mode,
     queues: usize,
     payload_max: usize,
-    /// Keeps the program attached to the device.
+    /// The attachment, which keeps the program attached to the device.
     _link: OwnedFd,
 }
 
 impl Bypass {
-    /// Finds the route and attaches the program to its device. Takes up to a second if the next hop
-    /// is not resolved yet.
+    /// Finds the route and attaches the program to its device. This takes up to a second if the
+    /// next hop is not resolved yet.
     pub fn prepare(server: SocketAddr) -> io::Result<Self> {
         let SocketAddr::V4(server) = server else {
             let why = format!("{server}: AF_XDP is supported only over IPv4");
@@ -110,7 +111,8 @@ impl Bypass {
     }
 }
 
-// These functions query the network namespace of this thread. /sys may show a different one.
+// These functions query the network namespace of this thread, because /sys may show a different
+// one.
 
 /// Returns the maximum payload length for one packet to the peer of a connected socket.
 fn payload_max(socket: &UdpSocket) -> io::Result<usize> {

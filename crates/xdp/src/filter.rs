@@ -1,10 +1,10 @@
-//! The BPF program on the device: it redirects the responses of one server on one port to our
-//! socket.
+//! The BPF program that runs on the device. It redirects the responses from one server to one port
+//! to our socket.
 //!
 //! The machine's other traffic, such as remote logins, uses the same device. The program therefore
-//! passes a packet to the stack unless it is certainly ours. For example, it passes on fragments,
-//! packets with IP options, and frames that are too long for our buffers. Cost: some twenty
-//! instructions per packet that the device receives, about 0.1 µs.
+//! passes a packet to the stack unless it is certainly ours. For example, the stack receives
+//! fragments, packets with IP options, and frames that are too long for our buffers. Cost: about
+//! twenty instructions, or about 0.1 µs, for each packet that the device receives.
 
 use std::net::SocketAddrV4;
 use std::os::fd::RawFd;
@@ -17,20 +17,21 @@ use crate::program::{
 pub(crate) fn filter(server: SocketAddrV4, us: SocketAddrV4, map: RawFd) -> Code {
     let mut program = Program::on_packets_of(HEADER_BYTES);
     program.up_to(FRAME_MAX);
-    // In network byte order, as in the packet.
+    // The values are in network byte order, as in the packet.
     let address = |of: SocketAddrV4| i32::from_ne_bytes(of.ip().octets());
     let ports = |from: SocketAddrV4, to: SocketAddrV4| {
         let ([a, b], [c, d]) = (from.port().to_be_bytes(), to.port().to_be_bytes());
         i32::from_ne_bytes([a, b, c, d])
     };
     program.expect(LOAD_16, 12, network(0x0800));
-    // IPv4 without options, and UDP.
+    // The packet must be UDP over IPv4, without IP options.
     program.expect(LOAD_8, 14, 0x45);
     program.expect(LOAD_8, 23, 17);
     program.expect(LOAD_32, 26, address(server));
     program.expect(LOAD_32, 30, address(us));
     program.expect(LOAD_32, 34, ports(server, us));
-    // Neither the flag for more fragments nor a fragment offset is set.
+    // The packet must not be a fragment: neither the flag for more fragments nor a fragment offset
+    // may be set.
     program.code.add(LOAD_16, LOADED, PACKET, 20, 0);
     program.code.add(AND_CONSTANT, LOADED, 0, 0, network(0x3fff));
     program.expect_loaded(0);
@@ -64,8 +65,8 @@ mod tests {
     }
 
     /// Whether the program passes the packet to the stack because it is not ours. The map has no
-    /// socket, so our packets would go to the stack, too. To tell them apart, the test changes the
-    /// third argument of the redirect, so that the program drops ours.
+    /// socket, so the program would also pass our packets to the stack. The test therefore changes
+    /// the third argument of the redirect, so that the program drops our packets.
     fn is_left(packet: &[u8]) -> Option<bool> {
         let map: OwnedFd = match map_of_sockets() {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {

@@ -1,15 +1,15 @@
-//! UDP over IPv4 over Ethernet, encoded as bytes. Source: RFC 768, RFC 791, RFC 1071.
+//! Encodes and decodes UDP over IPv4 over Ethernet. Source: RFC 768, RFC 791, RFC 1071.
 
 use std::net::SocketAddrV4;
 
-/// Length of the Ethernet, IPv4 and UDP headers.
+/// The total length of the Ethernet, IPv4 and UDP headers.
 pub(crate) const HEADER_BYTES: usize = 42;
 pub(crate) const ETHERNET_BYTES: usize = 14;
 const IP_BYTES: usize = 20;
 const UDP_BYTES: usize = 8;
-/// Maximum frame length in bytes, without the frame check sequence.
+/// The maximum frame length in bytes, without the frame check sequence.
 pub(crate) const FRAME_MAX: usize = ETHERNET_BYTES + 1_500;
-/// Maximum payload length in bytes.
+/// The maximum payload length in bytes.
 pub const PAYLOAD_MAX: usize = FRAME_MAX - HEADER_BYTES;
 const UDP: u8 = 17;
 
@@ -43,15 +43,15 @@ pub(crate) fn write(frame: &mut Vec<u8>, addrs: &PeerAddrs, payload: &[u8]) {
     udp[2..4].copy_from_slice(&addrs.to.port().to_be_bytes());
     udp[4..6].copy_from_slice(&udp_bytes.to_be_bytes());
     let sum = udp_sum(&ip, &udp, payload);
-    // Zero would mean no checksum.
+    // A checksum of zero would mean that there is no checksum.
     let sum = if sum == 0 { 0xffff } else { sum };
     udp[6..8].copy_from_slice(&sum.to_be_bytes());
     frame.extend_from_slice(&udp);
     frame.extend_from_slice(payload);
 }
 
-/// Returns the payload of a packet that passed the filter. Excludes the padding that Ethernet adds
-/// to short packets. `None` if the lengths in the headers do not fit the frame.
+/// Returns the payload of a packet that passed the filter. The payload excludes the padding that
+/// Ethernet adds to short packets. `None` if the lengths in the headers do not match the frame.
 pub(crate) fn payload(frame: &[u8]) -> Option<&[u8]> {
     let length = frame.get(ETHERNET_BYTES + IP_BYTES + 4..)?.first_chunk().copied()?;
     let end = ETHERNET_BYTES + IP_BYTES + usize::from(u16::from_be_bytes(length));
@@ -64,7 +64,7 @@ fn udp_sum(ip: &[u8; IP_BYTES], udp: &[u8; UDP_BYTES], payload: &[u8]) -> u16 {
     checksum(sum(sum(sum(u64::from(UDP) + length, &ip[12..]), udp), payload))
 }
 
-/// Adds 16-bit words. An odd last byte is the high byte of its word.
+/// Adds 16-bit words. If the number of bytes is odd, the last one is the high byte of a word.
 fn sum(start: u64, bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<2>();
     let words = words.iter().map(|word| u64::from(u16::from_be_bytes(*word))).sum::<u64>();

@@ -1,4 +1,4 @@
-//! Hardware timestamps of a network device: capabilities and configuration.
+//! Queries and configures the hardware timestamps of a network device.
 //!
 //! Source: Linux, Documentation/networking/timestamping.rst; include/uapi/linux/net_tstamp.h and
 //! ethtool.h.
@@ -17,9 +17,9 @@ const FILTER_ALL: i32 = libc::HWTSTAMP_FILTER_ALL as i32;
 #[repr(C)]
 pub struct Capabilities {
     command: u32,
-    /// The `SO_TIMESTAMPING` flags that have an effect.
+    /// The `SO_TIMESTAMPING` flags that the device supports.
     pub stamping: u32,
-    /// The number N of the device's clock /dev/ptpN. Negative if it has no clock.
+    /// The number N of the device's clock, /dev/ptpN. It is negative if the device has no clock.
     pub clock: i32,
     /// One bit for each supported `tx_type`.
     pub tx_types: u32,
@@ -30,8 +30,8 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Returns the capabilities that the device lacks but needs in order to timestamp all packets.
-    /// They are named as in `ethtool -T`.
+    /// Returns the missing capabilities without which the device cannot timestamp all packets.
+    /// Their names are those that `ethtool -T` prints.
     pub fn lacking(&self) -> Vec<&'static str> {
         let parts = [
             (self.stamping & libc::SOF_TIMESTAMPING_TX_HARDWARE != 0, "hardware-transmit"),
@@ -45,7 +45,7 @@ impl Capabilities {
     }
 }
 
-/// The configuration of a device's timestamps: `struct hwtstamp_config`.
+/// The timestamp configuration of a device: `struct hwtstamp_config`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Config {
@@ -55,7 +55,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Timestamps for all packets, sent and received.
+    /// The configuration that timestamps all sent and received packets.
     pub const ALL: Config = Config { flags: 0, tx_type: TX_ON, rx_filter: FILTER_ALL };
 
     /// Whether the device timestamps all packets.
@@ -88,8 +88,8 @@ pub fn config(device: &str) -> Result<Config, Errno> {
 /// Configures a device and returns the configuration that the driver chose, which may cover more
 /// packets.
 ///
-/// Returns `EPERM` without `CAP_NET_ADMIN`, `ERANGE` if the device cannot do it, and `EOPNOTSUPP`
-/// if its driver does not support timestamps.
+/// Returns `EPERM` without `CAP_NET_ADMIN`, `ERANGE` if the device does not support the
+/// configuration, and `EOPNOTSUPP` if its driver does not support timestamps.
 pub fn set_config(device: &str, mut config: Config) -> Result<Config, Errno> {
     // SAFETY: this request reads and writes a `struct hwtstamp_config`, and `Config` has the same
     // layout.

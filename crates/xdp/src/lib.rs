@@ -1,6 +1,6 @@
-//! UDP that bypasses the Linux network stack with AF_XDP. A load generator uses it if measurements
-//! must not include the microseconds that the stack adds. Source: document 000, §3.1, which finds
-//! that kernel bypass is the most precise method in software.
+//! UDP that bypasses the Linux network stack with AF_XDP. A load generator uses this crate if its
+//! measurements must not include the microseconds that the stack adds. Source: document 000, §3.1,
+//! which finds that kernel bypass is the most precise software method.
 //!
 //! ```text
 //!            Port ── XdpSocket ──┐ frames            a BPF program on the device (`filter`)
@@ -9,18 +9,18 @@
 //! ```
 //!
 //! [`Bypass`] finds the route to a server and prepares the device before anything is measured.
-//! [`Port`] sends and receives. Both need root, or `CAP_NET_ADMIN`, `CAP_NET_RAW`, `CAP_BPF` and
-//! `CAP_IPC_LOCK`. The last one allows 16 MiB of memory to be shared with the kernel; `ulimit -l
-//! 32768` is an alternative. Nothing stays on the device when the process ends, even if it is
-//! killed.
+//! [`Port`] sends and receives. Both require root, or `CAP_NET_ADMIN`, `CAP_NET_RAW`, `CAP_BPF` and
+//! `CAP_IPC_LOCK`. The last capability allows 16 MiB of memory to be shared with the kernel. It can
+//! be replaced by `ulimit -l 32768`. When the process ends, even if it is killed, nothing remains
+//! attached to the device.
 //!
-//! [`hwstamp`] and [`route`] support the other method of measuring close to the wire: timestamps
-//! that the device takes.
+//! [`hwstamp`] and [`route`] support another way to measure close to the wire, which is to let the
+//! device timestamp packets.
 //!
 //! # Unsafe code
 //!
-//! `bpf` calls bpf(2), `hwstamp` calls ioctl(2), and `socket` shares memory with the kernel. The
-//! rest of the crate is safe.
+//! The unsafe code of the crate is in `bpf`, which calls bpf(2), in `hwstamp`, which calls
+//! ioctl(2), and in `socket`, which shares memory with the kernel.
 
 #[allow(unsafe_code)]
 pub mod bpf;

@@ -1,5 +1,5 @@
-//! Network namespaces without names. A namespace disappears when its last descriptor is closed and
-//! its last thread ends, even if the process is killed.
+//! Creates network namespaces without names. A namespace disappears when its last descriptor is
+//! closed and its last thread ends, even if the process is killed.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,7 +18,7 @@ pub struct Namespace {
 impl Namespace {
     /// Creates a namespace whose only device is loopback.
     pub fn new() -> io::Result<Self> {
-        // A thread enters the new namespace; the open file keeps it alive.
+        // A thread creates and enters the new namespace. The open file keeps the namespace alive.
         let made = thread::spawn(|| -> io::Result<File> {
             unshare(CloneFlags::CLONE_NEWNET)?;
             File::open("/proc/thread-self/ns/net")
@@ -30,16 +30,16 @@ impl Namespace {
         })?;
         let namespace = Self { file };
         namespace.inside(|| -> io::Result<()> {
-            // IPv6 would solicit routers, which disturbs measurements a little. Failure does not
-            // matter: the file is read-only in containers, and some kernels have no IPv6.
+            // IPv6 would solicit routers, which slightly disturbs measurements. A failure is
+            // ignored, because the file is read-only in containers and some kernels have no IPv6.
             let _ = fs::write("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
             Ok(())
         })?;
         Ok(namespace)
     }
 
-    /// Returns a path through which other processes can open the namespace while this process
-    /// lives.
+    /// Returns a path through which other processes can open the namespace while this process is
+    /// running.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
@@ -81,7 +81,8 @@ fn ip(line: &str) -> io::Result<()> {
     Err(io::Error::other(format!("ip {line}: {}", stderr.trim())))
 }
 
-/// Creates two namespaces joined by a veth pair: 10.201.0.1 in the first, 10.201.0.2 in the second.
+/// Creates two namespaces that are joined by a veth pair. The address is 10.201.0.1 in the first
+/// one and 10.201.0.2 in the second one.
 pub fn pair() -> io::Result<(Namespace, Namespace)> {
     let (near, far) = (Namespace::new()?, Namespace::new()?);
     let queues = "numtxqueues 1 numrxqueues 1";
@@ -104,7 +105,7 @@ mod tests {
             let status = Command::new("mount").args(line.split_whitespace()).status();
             assert!(status.expect("there is mount").success(), "{line}");
         };
-        // The new mount namespace applies to this thread and the threads that it starts.
+        // The new mount namespace applies to this thread and to the threads that it starts.
         if let Err(error) = unshare(CloneFlags::CLONE_NEWNS) {
             println!("SKIPPED: {error}");
             return;

@@ -1,5 +1,6 @@
-//! Finds the device that leads to a host, and the address of the next hop on it. The stack makes
-//! the same lookup for its own packets. Here, the data comes from /proc. Policy routing is ignored.
+//! Finds the device that leads to a host, and the address of the next hop on it. The network stack
+//! performs the same lookup for its own packets. This module reads the necessary data from /proc.
+//! It ignores policy routing.
 
 use std::cmp::Reverse;
 use std::io;
@@ -14,14 +15,14 @@ use procfs::net::{ArpEntries, RouteEntries, RouteEntry};
 /// The routes of this thread's network namespace, which may differ from that of the process.
 const ROUTES: &str = "/proc/thread-self/net/route";
 const NEIGHBORS: &str = "/proc/thread-self/net/arp";
-/// Time limit for resolving the next hop. If the hop is up, the kernel has resolved it by then.
+/// The time limit for resolving the next hop. The kernel resolves a reachable hop within this time.
 const ARP_TIMEOUT: Duration = Duration::from_secs(1);
-/// Port of the discard service, which never responds (RFC 863).
+/// The port of the discard service, which never responds (RFC 863).
 const DISCARD: u16 = 9;
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// Flag of a resolved entry (include/uapi/linux/if_arp.h).
+/// The flag of a resolved entry (include/uapi/linux/if_arp.h).
 const COMPLETE: u32 = 0x02;
-/// Flag of a route that rejects packets, such as `unreachable` (include/uapi/linux/route.h).
+/// The flag of a route that rejects packets, such as `unreachable` (include/uapi/linux/route.h).
 const REJECT: u16 = 0x0200;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,9 +32,10 @@ pub(crate) struct Hop {
     pub(crate) next_mac: [u8; 6],
 }
 
-/// Finds the next hop. If the kernel has not resolved it yet, sends an empty datagram to the host.
+/// Finds the next hop. If the kernel has not resolved the next hop yet, this sends an empty
+/// datagram to the host.
 ///
-/// Fails if there is no route, or if the next hop does not resolve within a second.
+/// It fails if there is no route, or if the next hop is not resolved within a second.
 pub(crate) fn hop(own: Ipv4Addr, host: Ipv4Addr) -> io::Result<Hop> {
     if host.is_loopback() || host.is_unspecified() || host == own {
         // The stack would drop the packets as spoofed, because they come from outside and have our
@@ -74,7 +76,8 @@ fn best(routes: &[RouteEntry], host: Ipv4Addr) -> Option<&RouteEntry> {
         u32::from(host) & u32::from(route.mask) == u32::from(route.destination)
     };
     let rank = |route: &&RouteEntry| (Reverse(u32::from(route.mask)), route.metrics);
-    // A rejecting route is compared like any other, and matters only if it is the best one.
+    // A route that rejects packets is compared like any other route, and has an effect only if it
+    // is the best one.
     routes.iter().filter(leads).min_by_key(rank).filter(|route| route.flags & REJECT == 0)
 }
 

@@ -10,13 +10,14 @@ use crate::bypass::Bypass;
 use crate::frame::{FRAME_MAX, PAYLOAD_MAX, payload, write};
 use crate::socket::XdpSocket;
 
-/// Maximum number of unread responses. Their buffers take 8 MiB, and so do the buffers of datagrams
-/// to be sent. With these buffers, a program can stall for a few milliseconds without losing
-/// responses. A response that is lost here would look as if the server had lost it.
+/// The maximum number of unread responses. Their buffers take 8 MiB, and the buffers for datagrams
+/// to be sent take as much. Buffers of this size allow a program to stall for a few milliseconds
+/// without losing responses. A response that is lost here would be attributed to the server.
 const FRAMES: u32 = 4_096;
 
-/// One end of a [`Bypass`]. The kernel refuses to bind a second one at the same time (`EBUSY`). A
-/// port belongs to one thread. Its descriptor is readable when a response has arrived.
+/// The local end of a [`Bypass`]. The kernel refuses to bind a second port at the same time
+/// (`EBUSY`). A port belongs to one thread. The descriptor of a port is readable when a response
+/// has arrived.
 pub struct Port {
     bypass: Arc<Bypass>,
     socket: XdpSocket,
@@ -35,18 +36,19 @@ pub struct Received {
 impl Port {
     /// Opens a port.
     ///
-    /// Returns `Unsupported` if the device has no AF_XDP, or the system's error.
+    /// Returns `Unsupported` if the device does not support AF_XDP, or the system's error.
     pub fn open(bypass: &Arc<Bypass>) -> io::Result<Self> {
         let socket = XdpSocket::open(bypass.device(), FRAMES)?;
         bpf::set_socket(bypass.map.as_fd(), socket.as_fd())?;
         Ok(Self { bypass: Arc::clone(bypass), socket, frame: Vec::with_capacity(FRAME_MAX) })
     }
 
-    /// Sends a datagram. If the device cannot accept it now, the next [`push`](Self::push) sends
-    /// it.
+    /// Sends a datagram. If the device cannot accept the datagram now, the next
+    /// [`push`](Self::push) sends it.
     ///
     /// Returns `InvalidInput` if the datagram is longer than [`PAYLOAD_MAX`]; `WouldBlock` if there
-    /// is no room because the device has not sent earlier datagrams; or the system's error.
+    /// is no room because the device has not sent earlier datagrams; and otherwise the system's
+    /// error.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         if bytes.len() > PAYLOAD_MAX {
             let why = format!("a datagram of {} bytes; send at most {PAYLOAD_MAX}", bytes.len());
@@ -57,7 +59,7 @@ impl Port {
         self.socket.send(&self.frame)
     }
 
-    /// Sends the datagrams that are still pending. `send` and `receive` do the same.
+    /// Sends the datagrams that are still pending. `send` and `receive` also do this.
     pub fn push(&mut self) -> io::Result<()> {
         self.socket.push()
     }
@@ -67,10 +69,10 @@ impl Port {
         self.socket.unsent()
     }
 
-    /// Receives a datagram into `bytes`, and truncates it if it is longer. Datagrams that bypassed
-    /// the stack come first, then those that the BPF program passed to the stack.
+    /// Receives a datagram into `bytes`. A datagram that does not fit is truncated. Datagrams that
+    /// bypassed the stack come first, then those that the BPF program passed to the stack.
     ///
-    /// Returns `WouldBlock` if there is none, or the system's error.
+    /// Returns `WouldBlock` if there is no datagram, or the system's error.
     pub fn receive(&mut self, bytes: &mut [u8]) -> io::Result<Received> {
         let mut read = |frame: &[u8]| {
             let payload = payload(frame)?;
@@ -78,7 +80,7 @@ impl Port {
             bytes[..count].copy_from_slice(&payload[..count]);
             Some(Received { bytes: count, bypassed: true })
         };
-        // Skips frames with wrong lengths.
+        // Frames with inconsistent lengths are skipped.
         while let Some(received) = self.socket.receive(&mut read)? {
             if let Some(received) = received {
                 return Ok(received);

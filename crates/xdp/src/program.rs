@@ -1,6 +1,6 @@
-//! BPF programs for a device, assembled instruction by instruction. They are so short that no BPF
-//! compiler is needed. They check some bytes of a packet and pass anything unexpected to the
-//! network stack. Source: Linux, Documentation/bpf/standardization/instruction-set.rst.
+//! BPF programs for a device, assembled instruction by instruction. The programs are so short that
+//! no BPF compiler is needed. They check some bytes of a packet and pass any unexpected packet to
+//! the network stack. Source: Linux, Documentation/bpf/standardization/instruction-set.rst.
 
 use std::os::fd::RawFd;
 
@@ -14,17 +14,18 @@ pub const ADD_CONSTANT: u8 = 0x07;
 pub const AND_CONSTANT: u8 = 0x57;
 /// `to = *(from + offset)`, 8 bits.
 pub const LOAD_8: u8 = 0x71;
-/// The same, 16 bits.
+/// `to = *(from + offset)`, 16 bits.
 pub const LOAD_16: u8 = 0x69;
-/// The same, 32 bits.
+/// `to = *(from + offset)`, 32 bits.
 pub const LOAD_32: u8 = 0x61;
-/// `to = constant`, 64 bits. It takes two instructions: see [`Code::add_wide`].
+/// `to = constant`, 64 bits. The operation takes two instructions, as described at
+/// [`Code::add_wide`].
 pub const LOAD_WIDE: u8 = 0x18;
 /// `*(to + offset) = constant`, 16 bits.
 pub const STORE_CONSTANT_16: u8 = 0x6a;
 /// `*(to + offset) = from`, 32 bits.
 pub const STORE_32: u8 = 0x63;
-/// The same, 64 bits.
+/// `*(to + offset) = from`, 64 bits.
 pub const STORE_64: u8 = 0x7b;
 /// Jumps if `to > from`.
 pub const JUMP_IF_GREATER: u8 = 0x2d;
@@ -34,10 +35,11 @@ pub const JUMP_IF_NOT: u8 = 0x56;
 pub const CALL: u8 = 0x85;
 /// Ends the program.
 pub const EXIT: u8 = 0x95;
-/// The kind of a wide constant that is a map's descriptor.
+/// The kind of a wide constant that contains a map's descriptor.
 pub const MAP: u8 = 1;
 
-/// A sequence of 8-byte instructions: operation, registers, offset, constant.
+/// A sequence of 8-byte instructions, each of which consists of an operation, registers, an offset
+/// and a constant.
 #[derive(Debug, Clone, Default)]
 pub struct Code(Vec<u64>);
 
@@ -47,7 +49,7 @@ impl Code {
         Self::default()
     }
 
-    /// Returns the instructions in the form that [`load`](crate::bpf::load) takes.
+    /// Returns the instructions in the form that [`load`](crate::bpf::load) expects.
     pub fn instructions(&self) -> &[u64] {
         &self.0
     }
@@ -66,7 +68,7 @@ impl Code {
         self.add(0, 0, 0, 0, (constant >> 32) as u32 as i32);
     }
 
-    /// Makes an earlier jump lead to the next instruction.
+    /// Sets the target of an earlier jump to the next instruction.
     pub fn lead_here(&mut self, from: usize) {
         let offset = (self.0.len() - from - 1) as i16;
         let mut bytes = self.0[from].to_ne_bytes();
@@ -81,15 +83,15 @@ pub const PACKET: u8 = 7;
 pub const LOADED: u8 = 5;
 
 /// The registers that point to the context and to the end of the packet. Calls preserve the first
-/// one too, but the second one is valid only until the first call.
+/// of these registers. The second one is valid only until the first call.
 const CONTEXT: u8 = 6;
 const END: u8 = 3;
 
 /// The offset of the packet's start in the context of an XDP program (`struct xdp_md`).
 const CONTEXT_DATA: i16 = 0;
-/// The offset of the packet's end.
+/// The offset of the packet's end in this context.
 const CONTEXT_DATA_END: i16 = 4;
-/// The offset of the packet's queue.
+/// The offset of the packet's queue number in this context.
 const CONTEXT_QUEUE: i16 = 16;
 
 /// The return value that passes a packet to the stack (`XDP_PASS`).
@@ -97,22 +99,26 @@ pub const PASS: i32 = 2;
 /// The helper that redirects a packet to an entry of a map.
 const REDIRECT_MAP: i32 = 51;
 
-/// Returns a value as a program loads it from a packet, whose bytes are in network order.
+/// Returns the number that a program sees when it loads this value from a packet. The bytes of
+/// packets are in network order.
 pub fn network(value: u16) -> i32 {
     i32::from(value.to_be())
 }
 
-/// A program under construction: checks first, then actions, then [`finish`](Program::finish).
+/// A program under construction. Checks are added first, followed by actions and a call to
+/// [`finish`](Program::finish).
 #[derive(Debug)]
 pub struct Program {
-    /// The code so far, for instructions that have no method here.
+    /// The instructions that have been added. Callers can append instructions for which there is no
+    /// method here.
     pub code: Code,
     others: Vec<usize>,
 }
 
 impl Program {
-    /// Starts with the check that the kernel's verifier requires: packets shorter than `bytes_min`
-    /// go to the stack. The program may then load and store `bytes_min` bytes of every packet.
+    /// Starts a program with the check that the kernel's verifier requires. Packets shorter than
+    /// `bytes_min` are passed to the stack. The program may then load and store `bytes_min` bytes
+    /// of every packet.
     pub fn on_packets_of(bytes_min: usize) -> Self {
         let mut program = Self { code: Code::new(), others: Vec::new() };
         let code = &mut program.code;
@@ -123,13 +129,15 @@ impl Program {
         program
     }
 
-    /// Passes packets longer than `bytes_max` to the stack. Valid only before the first call.
+    /// Passes packets longer than `bytes_max` to the stack. This method may be used only before the
+    /// first call.
     pub fn up_to(&mut self, bytes_max: usize) {
         self.leave_if_greater(bytes_max, |border| (END, border));
     }
 
-    /// Compares two positions: the packet's end, and the position after `bytes` bytes. `operands`
-    /// puts them in order. If the first one is greater, passes the packet to the stack.
+    /// Compares the packet's end with the position after `bytes` bytes. `operands` determines the
+    /// order of the two positions. If the first position is greater, the program passes the packet
+    /// to the stack.
     fn leave_if_greater(&mut self, bytes: usize, operands: fn(u8) -> (u8, u8)) {
         const BORDER: u8 = 4;
         self.code.add(MOVE, BORDER, PACKET, 0, 0);
@@ -138,7 +146,8 @@ impl Program {
         self.others.push(self.code.add(JUMP_IF_GREATER, greater, than, 0, 0));
     }
 
-    /// Passes packets to the stack unless they have this value at an offset. `load` sets its width.
+    /// Passes packets to the stack unless they have this value at an offset. `load` determines the
+    /// width of the value.
     pub fn expect(&mut self, load: u8, at: i16, value: i32) {
         self.code.add(load, LOADED, PACKET, at, 0);
         self.expect_loaded(value);
@@ -158,7 +167,8 @@ impl Program {
         self.code.add(CALL, 0, 0, 0, REDIRECT_MAP);
     }
 
-    /// Ends the program with the result of the last call. All other packets go to the stack.
+    /// Ends the program with the result of the last call. All other packets are passed to the
+    /// stack.
     pub fn finish(mut self) -> Code {
         self.code.add(EXIT, 0, 0, 0, 0);
         self.others.into_iter().for_each(|from| self.code.lead_here(from));

@@ -1,5 +1,6 @@
-//! Finds the device through which this machine sends to an address. The kernel makes the decision,
-//! including policy routing. Source: Linux, include/uapi/linux/rtnetlink.h, `RTM_GETROUTE`.
+//! Finds the device through which this machine sends to an address. The kernel makes the decision
+//! and takes policy routing into account. Source: Linux, include/uapi/linux/rtnetlink.h,
+//! `RTM_GETROUTE`.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -47,7 +48,7 @@ fn request(address: IpAddr) -> Vec<u8> {
     bytes.extend((whole as u32).to_ne_bytes());
     bytes.extend(libc::RTM_GETROUTE.to_ne_bytes());
     bytes.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
-    // Sequence number and sender. The kernel chooses them.
+    // The sequence number and the sender, which the kernel chooses.
     bytes.extend([0; 8]);
     bytes.extend([family as u8, (octets.len() * 8) as u8]);
     bytes.extend([0; ROUTE_BYTES - 2]);

@@ -1,13 +1,13 @@
 //! An AF_XDP socket on the first queue of a device. It sends and receives frames without the
 //! network stack.
 //!
-//! The kernel copies frames between its own buffers and memory that it shares with us. This works
-//! on every device. The crate `xdp` provides the rings. This module never hands out a frame, so no
-//! frame outlives the memory. Source: Linux, Documentation/networking/af_xdp.rst.
+//! The kernel copies frames between its own buffers and memory that it shares with us. This mode
+//! works on every device. The crate `xdp` provides the rings. This module never hands out a frame,
+//! so no frame outlives the memory. Source: Linux, Documentation/networking/af_xdp.rst.
 //!
-//! Bounds: at most `frames` frames in each direction, as set in [`XdpSocket::open`]. When all
-//! receive frames hold unread packets, the kernel drops further packets. When all send frames are
-//! still waiting to be sent, [`XdpSocket::send`] returns `WouldBlock`.
+//! Bounds: there are at most `frames` frames in each direction, as set in [`XdpSocket::open`]. When
+//! all receive frames hold unread packets, the kernel drops further packets. When all send frames
+//! are still waiting to be sent, [`XdpSocket::send`] returns `WouldBlock`.
 
 use std::error::Error as _;
 use std::ffi::CString;
@@ -24,10 +24,10 @@ use xdp::socket::{PollTimeout, XdpSocketBuilder};
 use xdp::umem::{FrameSize, UmemCfgBuilder};
 use xdp::{RingConfigBuilder, Umem, WakableRings};
 
-/// A socket bound to a device. It belongs to one thread.
+/// A socket bound to a device. A socket belongs to one thread.
 pub struct XdpSocket {
-    // The order of these fields matters: the socket is closed before the memory is freed, because
-    // the kernel uses the memory until then.
+    // Fields are dropped in this order. The socket must be closed before the memory is freed,
+    // because the kernel uses the memory until then.
     socket: xdp::socket::XdpSocket,
     rings: WakableRings,
     memory: Umem,
@@ -38,10 +38,10 @@ pub struct XdpSocket {
 }
 
 impl XdpSocket {
-    /// Opens a socket on a device in this thread's network namespace. It has room for `frames`
-    /// frames of 2 KiB in each direction; `frames` is a power of two.
+    /// Opens a socket on a device in this thread's network namespace. The socket has room for
+    /// `frames` frames of 2 KiB in each direction. `frames` must be a power of two.
     ///
-    /// Returns `Unsupported` if there is no AF_XDP, or the system's error.
+    /// Returns `Unsupported` if the kernel has no AF_XDP, or the system's error.
     pub fn open(interface: &str, frames: u32) -> io::Result<Self> {
         let name = CString::new(interface).map_err(io::Error::other)?;
         let index = NicIndex::lookup_by_name(&name)?;
@@ -84,29 +84,30 @@ impl XdpSocket {
         self.push()?;
         let Some(ring) = &mut self.rings.rx_ring else { return Ok(None) };
         if self.one.is_empty() {
-            // SAFETY: frames in the slab are read and given back here, while the memory lives.
+            // SAFETY: frames in the slab are read and returned to the memory here, while the memory
+            // is alive.
             unsafe { ring.recv(&self.memory, &mut self.one) };
         }
         let Some(frame) = self.one.pop_back() else { return Ok(None) };
         let result = read(&frame);
         self.memory.free_packet(frame);
         // SAFETY: as in `open`. In copy mode the kernel polls the ring itself, so no wake-up is
-        // needed. The memory has a free frame: the one that was just freed. The ring has room,
-        // because the kernel had taken that frame out of it.
+        // needed. The memory has at least one free frame, which is the one that was just freed. The
+        // ring has room because the kernel has taken that frame out of it.
         unsafe { self.rings.fill_ring.enqueue(&mut self.memory, 1, false) }?;
         Ok(Some(result))
     }
 
-    /// Sends a frame. If the device cannot accept it now, the next [`push`](Self::push) sends it. A
-    /// frame that the device drops afterwards is lost, as on any wire.
+    /// Sends a frame. If the device cannot accept the frame now, the next [`push`](Self::push)
+    /// sends it. A frame that the device drops later is lost, like a frame that is lost on a wire.
     ///
-    /// Returns `WouldBlock` if there is no room because the kernel has not sent earlier frames.
-    /// This frame is then not sent later either. Other errors are those of the system.
+    /// Returns `WouldBlock` if there is no room because the kernel has not sent earlier frames. A
+    /// frame that was refused in this way is not sent later. All other errors come from the system.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let full = || io::Error::from(io::ErrorKind::WouldBlock);
         self.rings.completion_ring.dequeue(&mut self.memory, self.frames as usize);
         let ring = self.rings.tx_ring.as_mut().ok_or_else(full)?;
-        // SAFETY: this function puts the frame into the ring or gives it back to the memory.
+        // SAFETY: this function either puts the frame into the ring or returns it to the memory.
         let mut frame = unsafe { self.memory.alloc() }.ok_or_else(full)?;
         if let Err(error) = frame.append(bytes) {
             self.memory.free_packet(frame);
@@ -130,10 +131,10 @@ impl XdpSocket {
             return Ok(());
         }
         match send(self.socket.raw_fd(), &[], MsgFlags::MSG_DONTWAIT) {
-            // The device or the kernel accepts no more for now.
+            // The device or the kernel cannot accept more frames now.
             Err(Errno::EAGAIN | Errno::ENOBUFS) => Ok(()),
             // The device dropped a frame, for example one that is too long for the other end of the
-            // wire. More frames may be behind it.
+            // wire. More frames may follow in the ring.
             Err(Errno::EBUSY) => Ok(()),
             sent => {
                 sent?;
@@ -162,8 +163,8 @@ fn lacking(interface: &str, error: &SocketError) -> io::Error {
         SocketError::Bind(_) => "not bound",
         _ => "no memory shared with the kernel",
     };
-    // The crate's own message is meant for programmers, so this uses its source, which is the
-    // system's error.
+    // The error message of the crate `xdp` is meant for programmers, so the system's error, which
+    // is its source, is returned instead.
     let system = error.source().and_then(|error| error.downcast_ref::<io::Error>());
     let message = system.map_or_else(|| error.to_string(), ToString::to_string);
     let fix = match system.and_then(io::Error::raw_os_error).map(Errno::from_raw) {

@@ -1,5 +1,5 @@
-//! Bypasses the stack to reach a server at the other end of a wire, and checks that other sockets
-//! are not affected. The wire joins two network namespaces of this process.
+//! Tests the bypass to a server at the other end of a wire, and checks that other sockets are not
+//! affected. The wire joins two network namespaces of this process.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn open(server: SocketAddr) -> Port {
     Port::open(&Arc::new(bypass)).expect("veth has AF_XDP")
 }
 
-/// Changes this end of the wire.
+/// Changes the settings of this end of the wire.
 fn link(change: &str) {
     let mut command = std::process::Command::new("ip");
     let status = command.args(["link", "set", "wire"]).args(change.split(' ')).status();
@@ -149,7 +149,8 @@ fn unsupported_addresses_are_refused() {
 fn a_frame_that_the_device_drops_does_not_block_later_ones() {
     with_echo(|server| {
         let mut port = open(server);
-        // The MTU of this end. The far end drops frames that are longer than its own MTU.
+        // The MTU of this end of the wire. The far end drops frames that are longer than its own
+        // MTU.
         link("mtu 600");
         let _ = port.send(&[1; 1_400]);
         link("mtu 1500");
@@ -168,8 +169,8 @@ fn pending_frames_are_sent_later_and_once() {
     near.inside(|| -> io::Result<()> {
         let mut port = open(server);
         link("down");
-        // The frames are in the ring nevertheless, and there are more of them than the kernel sends
-        // at once.
+        // The frames are nevertheless in the ring, and there are more of them than the kernel sends
+        // in one call.
         for number in 0..40 {
             assert_eq!(port.send(&[number]).unwrap_err().kind(), ErrorKind::NetworkDown);
         }

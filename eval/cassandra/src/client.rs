@@ -1,4 +1,4 @@
-//! A client of the cluster: a session of the driver, optionally with a cell of the kernel above it.
+//! A client of the cluster: a driver session, optionally with a kernel cell on top of it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -120,7 +120,7 @@ async fn session(
     Ok(session)
 }
 
-/// Copies a statement and directs the copy to one node.
+/// Copies a statement, and directs the copy to one node.
 pub(crate) fn pin(statement: &PreparedStatement, node: usize) -> Result<PreparedStatement> {
     let address = (nodes::address(node) + ":9042").parse().context("an address")?;
     let to = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::NodeAddress(address), None);

@@ -19,15 +19,15 @@ pub(crate) const NODE: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Disturbance {
     Nothing,
-    /// Limits the node to a share of a core for this time, then leaves it alone for the same time,
-    /// and so on.
+    /// Limits the node to a share of a core for this time, removes the limit for the same time, and
+    /// repeats this.
     Throttle {
         share: f64,
         span: Duration,
     },
     /// Stops the node for 200 ms, once per period.
     Pause(Duration),
-    /// Makes the node rewrite its data again and again.
+    /// Makes the node rewrite its data repeatedly.
     Compact,
 }
 

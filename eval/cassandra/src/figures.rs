@@ -15,7 +15,7 @@ pub(crate) struct Latency {
     pub(crate) max: f64,
 }
 
-/// Reads per 100 ms at the busiest node.
+/// Number of reads per 100 ms at the busiest node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Load {
     pub(crate) node: usize,
@@ -26,7 +26,8 @@ pub(crate) struct Load {
     pub(crate) dispersion: f64,
 }
 
-/// A ratio over rounds: the geometric mean and its 95 % interval. A single round has no interval.
+/// A ratio measured over several rounds: the geometric mean and its 95 % interval. A single round
+/// has no interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Ratio {
     pub(crate) ratio: f64,
@@ -88,8 +89,8 @@ pub(crate) fn ratio(first: &[f64], second: &[f64]) -> Ratio {
     }
 }
 
-/// Returns the highest median of `window` consecutive reads. The reads are in the order in which
-/// they were due.
+/// Returns the highest median of any `window` consecutive reads. The reads are in the order in
+/// which they were due.
 pub(crate) fn worst_median(reads: &[f64], window: usize) -> f64 {
     reads
         .windows(window)

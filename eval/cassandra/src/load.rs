@@ -1,5 +1,5 @@
-//! Sends requests, either on a schedule, regardless of responses (open loop), or each one after the
-//! previous response (closed loop).
+//! Sends requests, either on a schedule, regardless of responses (open loop), or each one as soon
+//! as the previous one has its response (closed loop).
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,8 +32,8 @@ pub(crate) struct Seen {
     pub(crate) reads: Vec<(f64, f64)>,
 }
 
-/// Returns the requests of a Poisson process at a given rate per second, in the order in which they
-/// are due between `from` and `to`.
+/// Returns the requests of a Poisson process with a given rate per second, in the order in which
+/// they are due between `from` and `to`.
 pub(crate) fn schedule(
     mix: &mut Mix,
     rate: f64,

@@ -1,13 +1,15 @@
-//! Chapter 4 of document 002 on real Cassandra: five nodes on this machine, and clients that choose
-//! replicas by C3 or by the driver's own policy, or leave the choice to Cassandra's dynamic snitch.
+//! Repeats chapter 4 of document 002 on real Cassandra: five nodes run on this machine, and clients
+//! choose replicas by C3 or by the driver's own policy, or leave the choice to Cassandra's dynamic
+//! snitch.
 //!
 //! `cargo xtask eval cassandra` runs it and judges its output. `nodes` runs the cluster and `run`
 //! measures: contenders take turns on the same nodes and are compared round by round.
 //!
 //! Deviations from the source: there are five nodes on one machine instead of 15. Latencies are
 //! open-loop and free of coordinated omission, whereas YCSB's are closed-loop (throughput is
-//! closed-loop here, too). C3 runs in the clients, which are coordinators in the source. Cassandra
-//! sends no queue lengths to clients, so C3 ranks servers by what clients measure.
+//! closed-loop here, too). C3 runs in the clients, whereas in the source it runs in the
+//! coordinators. Cassandra does not send queue lengths to clients, so C3 ranks servers by what the
+//! clients measure.
 
 mod client;
 mod contender;
@@ -32,7 +34,7 @@ use tokio::runtime::{Builder, Runtime};
 #[derive(Parser)]
 #[command(name = "curtail-cassandra")]
 struct Args {
-    /// Folder for the nodes: 4 GB with a million records
+    /// Folder for the nodes, which need 4 GB for a million records
     #[arg(long, value_name = "DIR", global = true, default_value = "out/cassandra/nodes")]
     dir: PathBuf,
     #[command(subcommand)]
@@ -42,9 +44,9 @@ struct Args {
 #[derive(Subcommand)]
 enum Verb {
     /// Start five nodes, fill them if they are empty, and stop them when stdin ends. They yield the
-    /// processor to `run`, if one shell starts both
+    /// processor to `run` if both are started from the same shell
     Nodes(nodes::Args),
-    /// Let contenders take turns, and print the results
+    /// Measure the contenders in turn, and print the results
     Run(rounds::Args),
 }
 

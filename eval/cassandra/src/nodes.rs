@@ -14,7 +14,7 @@ use crate::workload;
 /// The number of nodes. A group consists of consecutive nodes on the ring, so with three replicas
 /// there are also five groups.
 pub(crate) const NODES: usize = 5;
-/// The time within which a node must start listening. The first node does not wait for any other.
+/// The time within which a node must start listening. The first node does not wait for other nodes.
 const START: Duration = Duration::from_secs(180);
 
 #[derive(clap::Args)]
@@ -183,7 +183,7 @@ pub(crate) fn tool(dir: &Path, node: usize) -> Command {
 /// Returns a Java command with the options of Cassandra's programs.
 pub(crate) fn java(dir: &Path) -> Command {
     let mut java = Command::new("java");
-    // The tool would write a command history into the user's home.
+    // Without this option, the tool would write a command history into the user's home directory.
     java.arg("@jvm.opts").arg(format!("-Duser.home={}", dir.display()));
     java.current_dir(dir).stdin(Stdio::null());
     java

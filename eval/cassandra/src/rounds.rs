@@ -23,17 +23,17 @@ use crate::workload::{KEYSPACE, Mix, Table};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Contenders, which choose replicas: snitch, token-aware, each with +retry (speculative, at
-    /// p99), or a policy such as c3
+    /// Contenders, which choose replicas: snitch or token-aware, each optionally with +retry
+    /// (speculative, at p99), or a policy such as c3
     #[arg(long = "contender", value_name = "NAME", required = true)]
     contenders: Vec<Contender>,
-    /// Requests per second, open loop. 0 leaves this part out
+    /// Requests per second in the open loop; 0 skips this part
     #[arg(long, default_value_t = 800.0)]
     rate: f64,
     /// Length of a turn at that rate
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
     seconds: f64,
-    /// Number of closed-loop generators, which run for a third of the time. 0 leaves this part out
+    /// Number of closed-loop generators, which run for a third of the time; 0 skips this part
     #[arg(long, default_value_t = 0)]
     generators: usize,
     /// Number of turns of each contender
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     /// measured, so that the nodes compile their hot code
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
     warmup: f64,
-    /// Number of clients. Each has a session and decides independently
+    /// Number of clients. Each client has its own session and decides independently
     #[arg(long, default_value_t = 5)]
     clients: u32,
     /// Share of reads: 1, 0.95 and 0.5 are YCSB's C, B and A
@@ -99,7 +99,7 @@ struct Whole {
     /// Latencies of all reads of all rounds.
     latency: Latency,
     throughput: Option<f64>,
-    /// The ratios to each of the other contenders, by figure.
+    /// For each figure, the ratios to each of the other contenders.
     over: BTreeMap<String, BTreeMap<&'static str, Ratio>>,
     turns: Vec<Turn>,
 }
@@ -290,7 +290,7 @@ async fn set_retry(admin: &Session, table: Table, on: bool) -> Result<()> {
     Ok(())
 }
 
-/// Formats a table with a line per contender, and with its ratios to each of the others.
+/// Formats a table with a line per contender, which includes its ratios to each of the others.
 fn table(wholes: &[Whole]) -> String {
     let mut text = format!(
         "{:<24}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n",

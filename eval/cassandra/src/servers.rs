@@ -14,7 +14,7 @@ use crate::workload::{KEYSPACE, Table};
 
 const EVERY: Duration = Duration::from_millis(100);
 
-/// The time in s, and the number of reads that a node had served.
+/// The time in s, and the number of reads that a node had served by then.
 type Counts = Vec<(f64, i64)>;
 
 /// Polls every node every 100 ms until it is stopped.
@@ -48,8 +48,8 @@ impl Watch {
     }
 }
 
-/// Polls a node. If it does not respond in time, it is polled again, and the next count covers both
-/// intervals.
+/// Polls a node. If a node does not respond in time, it is polled again, and the next count covers
+/// both intervals.
 async fn watch(
     session: Session,
     node: usize,

@@ -1,8 +1,9 @@
 //! YCSB's core workloads: the records, and the operations of clients.
 //!
 //! As in the source (002 §4.4.1), records have a key and ten fields, keys follow a Zipf
-//! distribution with an exponent of 0.99, a read returns all fields, and an update writes one. The
-//! skewed table has fields whose sizes follow a Zipf distribution, at most 2 KB in all.
+//! distribution with an exponent of 0.99, a read returns all fields, and an update writes one
+//! field. In the skewed table, the sizes of fields follow a Zipf distribution, and a record has at
+//! most 2 KB in all.
 
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ pub(crate) enum Table {
     Skewed,
 }
 
-/// The skewed table has this fraction of the records: one in five.
+/// The number of records of the skewed table is that of the plain table divided by this.
 const SKEWED_PART: u64 = 5;
 
 impl Table {
@@ -56,7 +57,7 @@ impl Table {
 /// An operation of a client.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Operation {
-    /// Reads several records in parallel. It is done when the last one arrives.
+    /// Reads several records in parallel. The read is done when the last record arrives.
     Read(Vec<String>),
     /// Updates one field of a record: key, field, value.
     Update(String, usize, String),
@@ -147,7 +148,7 @@ mod tests {
         };
         let reads = share(&|one| matches!(one, Operation::Read(_)));
         assert!((reads - 0.95).abs() < 0.01, "{reads}");
-        // 1 over the sum of k^-0.99 over 1000 keys.
+        // The first key has a share of 1 divided by the sum of k^-0.99 for k from 1 to 1000.
         let first = share(&|one| *one == Operation::Read(vec!["user0".into()]));
         assert!((first - 0.95 * 0.129).abs() < 0.01, "{first}");
     }

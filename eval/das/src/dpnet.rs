@@ -1,15 +1,15 @@
 //! A data-parallel network: nine data servers in separate namespaces, with their links as the
 //! bottleneck.
 //!
-//! Source: document 003 §5.3, Figure 8. `curtail stage` runs on each server, over a link with two
-//! bands. A client requests flows of 50 KB, or flows with the sizes of a web search, from the
-//! servers that its policy picks. Background transfers of 10 MB, which are never duplicated, use 1
-//! % of the links' capacity.
+//! Source: document 003 §5.3, Figure 8. `curtail stage` runs on each server, whose link has two
+//! bands. A client requests flows of 50 KB, or flows with web-search sizes, from the servers that
+//! its policy picks. Background transfers of 10 MB, which are never duplicated, use 1 % of the
+//! links' capacity.
 //!
 //! Deviations: the links have 20 Mbit/s instead of 1 Gbit/s, so that this machine is not the
-//! bottleneck. Flows take fifty times as long. The source does not give the sizes of the web
-//! search. The sizes here are those commonly used to simulate its reference 13 (DCTCP), read from
-//! the figure there.
+//! bottleneck. Flows take fifty times as long. The source does not give the flow sizes of the web
+//! search. The sizes used here are the usual ones for simulating its reference 13 (DCTCP), read
+//! from the figure there.
 
 use anyhow::{Result, ensure};
 use curtail_dist::seed::{rng, unit};
@@ -32,7 +32,7 @@ const BACKGROUND_BYTES: u64 = 10_000_000;
 const BACKGROUND: f64 = 0.01;
 /// Bytes on the wire per byte of data, with the headers of TCP, IP and Ethernet.
 pub(crate) const OVERHEAD: f64 = 1514.0 / 1448.0;
-/// The sizes of web-search flows in bytes, each with the share of flows that are at most this
+/// The flow sizes of a web search in bytes, each with the share of flows that are at most this
 /// large.
 const WEB_SEARCH: [(f64, f64); 12] = [
     (1.0, 0.0),
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     /// Program that runs the stages on the servers
     #[arg(long, value_name = "FILE", default_value = "target/release/curtail")]
     curtail: String,
-    /// Policies. The others are compared with the first
+    /// Policies. The other policies are compared with the first
     #[arg(long = "policy", default_values = ["random", "naive", "delayed:60ms", "tied", "das:no-purge", "das"])]
     policies: Vec<String>,
     /// Loads of primaries, as shares of the links' capacity
@@ -66,7 +66,7 @@ pub(crate) struct Args {
     /// Number of turns of each policy at each load
     #[arg(long, default_value_t = 3)]
     rounds: u64,
-    /// Size of flows: a number of bytes, or `web-search`
+    /// Flow size: a number of bytes, or `web-search`
     #[arg(long, value_name = "BYTES", default_value = "50000", value_parser = Size::parse)]
     size: Size,
     /// Rate of each server's link
@@ -81,7 +81,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The size of flows.
+/// The flow sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Size {
     Fixed(u64),

@@ -33,8 +33,8 @@ impl Network {
         Ok(Self { hub, hosts: 0 })
     }
 
-    /// Adds a host `10.77.0.LAST`. At most `socket_bytes` of a response are in a socket buffer, so
-    /// a transfer stops soon after its connection is closed.
+    /// Adds a host `10.77.0.LAST`. At most `socket_bytes` of a response are held in a socket
+    /// buffer, so a transfer stops soon after its connection is closed.
     pub(crate) fn host(&mut self, last: u8, socket_bytes: u32) -> Result<Host> {
         let (namespace, port) = (Namespace::new()?, format!("port{}", self.hosts));
         self.hosts += 1;

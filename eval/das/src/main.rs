@@ -1,9 +1,9 @@
 //! Document 003 on real systems: duplicates that cannot hurt, with a disk, a network or a processor
 //! as the bottleneck.
 //!
-//! Each verb creates what it measures in network namespaces and control groups of this machine,
-//! measures, prints, and leaves nothing behind. `cargo xtask accept das` runs the verbs and judges
-//! their output.
+//! Each verb creates its test environment in network namespaces and control groups of this machine,
+//! measures, prints the results, and leaves nothing behind. `cargo xtask accept das` runs the verbs
+//! and judges their output.
 
 mod dpnet;
 mod environment;
@@ -17,7 +17,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// DAS on real systems: HDFS, a data-parallel network, an intrusion detection system, a throttler.
+/// DAS on real systems: HDFS, a data-parallel network, an intrusion detection system, and a
+/// throttler.
 #[derive(Parser)]
 #[command(name = "curtail-das")]
 struct Args {
@@ -33,7 +34,7 @@ enum Verb {
     Net(dpnet::Args),
     /// Measure the cost of prioritization for primaries, on a link and at a disk (Figure 10)
     Price(price::Args),
-    /// Send packets through two nodes of Suricata, each with a duplicate instance (Figure 9)
+    /// Send packets through two Suricata nodes, each with a duplicate instance (Figure 9)
     Ids(ids::Args),
     /// Test whether the throttler finds and follows the knee of three servers
     Knee(knee::Args),

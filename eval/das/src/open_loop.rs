@@ -1,9 +1,9 @@
-//! Policies that take turns on the same servers. Requests follow a schedule regardless of responses
-//! (open loop), and their results are recorded.
+//! Measures policies that take turns on the same servers. Requests follow a schedule regardless of
+//! responses (open loop), and their results are recorded.
 //!
 //! A latency runs from the time at which a request was due to the time at which its response was
 //! complete. A turn is unstable if more than a tenth of its requests had no response when the last
-//! one was due. Then a queue grows, and the percentiles only reflect the length of the turn.
+//! one was due. A queue then grows, and the percentiles only reflect the length of the turn.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,8 +70,9 @@ pub(crate) struct Class {
     pub(crate) p90: f64,
     pub(crate) p95: f64,
     pub(crate) p99: f64,
-    /// The speedup: the first policy's figure divided by this policy's figure. The first value is
-    /// for all turns, and the others are the lowest and the highest of the rounds.
+    /// The speedup, which is the first policy's figure divided by this policy's figure. The first
+    /// value is computed from all turns, and the others are the lowest and the highest value of any
+    /// round.
     pub(crate) gain: BTreeMap<&'static str, [f64; 3]>,
 }
 
@@ -145,7 +146,7 @@ where
     while tasks.iter().any(|task| !task.is_finished()) && end.elapsed() < REST {
         std::thread::sleep(Duration::from_millis(5));
     }
-    // Pending requests are aborted, so that the next turn finds idle servers.
+    // Pending requests are aborted, so that the servers are idle when the next turn starts.
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
     let mut turn = lock().clone();
     (turn.offered, turn.left) = (offered, left);

@@ -1,22 +1,22 @@
-//! Measures the cost of prioritization for requests of high priority, with and without a background
-//! of low priority, on a link and at a disk. It also measures the cost of a two-band link without a
+//! Measures the cost of prioritization for high-priority requests, with and without a low-priority
+//! background, on a link and at a disk. It also measures the cost of a two-band link without a
 //! background.
 //!
-//! Source: document 003 §5.5, Figure 10. The cases of each part take turns, and each is compared
-//! with the first:
+//! Source: document 003 §5.5, Figure 10. The cases of each part take turns, and each of them is
+//! compared with the first:
 //!
-//! - `network`: requests of a web search at medium load, alone, beside one long flow of low
-//!   priority, and beside that flow at the same priority;
-//! - `idle`: flows of 50 KB, one after the other, over a plain link, over a link that sends its
-//!   segments one by one, and over a link with two bands, which also has to send them one by one;
-//! - `disk`: workers that read random blocks, alone, beside workers of low priority, and beside the
-//!   same number of workers of the same priority.
+//! - `network`: web-search requests at medium load: without other traffic, together with one long
+//!   low-priority flow, and together with that flow at the same priority;
+//! - `idle`: consecutive flows of 50 KB over a plain link, over a link that sends its segments one
+//!   by one, and over a two-band link, which also has to send them one by one;
+//! - `disk`: workers that read random blocks: without other workers, together with low-priority
+//!   workers, and together with the same number of workers of the same priority.
 //!
 //! Deviations: the links have 200 and 20 Mbit/s instead of 10 Gbit/s, so that this machine is not
 //! the bottleneck. The disk is modeled, and reads one block at a time, each in 4 ms. The real disk
-//! of this machine is the memory of a host. Its throughput grows with the number of readers until
-//! the processors are busy. The queue of the stage provides isolation, for which the source used
-//! CFQ.
+//! of this machine is in fact the memory of its host. Its throughput grows with the number of
+//! readers until the processors are busy. The queue of the stage provides isolation, for which the
+//! source used the CFQ scheduler.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -55,18 +55,18 @@ const BACKGROUND_BYTES: u64 = 1 << 30;
 const RAMP: Duration = Duration::from_millis(500);
 /// The size of a flow over an idle link.
 const FLOW_BYTES: u64 = 50_000;
-/// The pauses between two flows. If a segment is larger than the allowance of `htb`, it is sent
-/// immediately and `htb` waits afterward. After a pause, the plain link is therefore faster than
-/// its rate, which no real link can be.
+/// The pauses between consecutive flows. If a segment is larger than the allowance of `htb`, it is
+/// sent immediately and `htb` waits afterward. After a pause, the plain link is therefore faster
+/// than its nominal rate, which is impossible for a real link.
 const PAUSES: [Duration; 2] = [Duration::ZERO, Duration::from_millis(10)];
 /// The time that the disk takes for a block, and the size of its file, which is a multiple of both
 /// block sizes.
 const SERVICE_S: f64 = 0.004;
 const FILE_BYTES: u64 = 64 << 20;
-/// The number of workers of low priority.
+/// The number of low-priority workers.
 const LOW_WORKERS: usize = 4;
-/// The size of a block, the number of workers of high priority, and the number of concurrent reads
-/// of the disk.
+/// The size of a block, the number of high-priority workers, and the number of concurrent reads of
+/// the disk.
 const DISKS: [(u64, usize, usize); 6] =
     [(4096, 1, 1), (4096, 4, 1), (4096, 4, 4), (131_072, 1, 1), (131_072, 4, 1), (131_072, 4, 4)];
 const PARTS: [&str; 3] = ["network", "idle", "disk"];
@@ -84,8 +84,8 @@ pub(crate) struct Args {
     /// Load of the web search, as a share of its link's capacity
     #[arg(long, default_value_t = 0.45)]
     load: f64,
-    /// Length of a turn of the web search. Turns of the idle link take a sixth of this, and turns
-    /// of a disk take a tenth
+    /// Length of a turn of the web search. Turns of the idle link take a sixth of this time, and
+    /// turns of a disk take a tenth
     #[arg(long, value_name = "SECONDS", default_value_t = 12.0)]
     seconds: f64,
     /// Number of turns of each case
@@ -288,8 +288,8 @@ fn background(
     workers
 }
 
-/// Runs `work` beside a background, which ends afterward. Returns the result, and the throughput of
-/// the background in Mbit/s.
+/// Runs `work` together with a background, which ends afterward. Returns the result, and the
+/// throughput of the background in Mbit/s.
 fn beside<T>(background: Vec<Worker>, work: impl FnOnce() -> T) -> Result<(T, f64)> {
     let so_far = || background.iter().map(|of| of.bytes.load(Ordering::Relaxed)).sum::<u64>();
     let (start, before) = (Instant::now(), so_far());
@@ -328,7 +328,7 @@ fn row(
     }
 }
 
-/// Sends one request after the other over its own connection.
+/// Sends requests one after the other over its own connection.
 struct Worker {
     stream: TcpStream,
     thread: JoinHandle<io::Result<Histogram<u64>>>,
@@ -360,8 +360,8 @@ impl Worker {
                     Ok(()) => latencies
                         .record(start.elapsed().as_micros() as u64)
                         .map_err(io::Error::other)?,
-                    // An error status from the server is an error. A connection error is the normal
-                    // end, because `stop` shuts the connection down.
+                    // An error status from the server counts as an error. A connection error is the
+                    // normal end, because `stop` shuts the connection down.
                     Err(error) if error.kind() == io::ErrorKind::Other => return Err(error),
                     Err(_) => return Ok(latencies),
                 }
@@ -456,7 +456,7 @@ impl DiskServer {
     }
 }
 
-/// Prints the table: the first case in ms, the others as ratios to it.
+/// Prints the table, with the first case in ms and the others as ratios to it.
 fn print(parts: &BTreeMap<&str, Vec<Row>>) {
     for (part, rows) in parts {
         println!(

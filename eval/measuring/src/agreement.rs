@@ -1,5 +1,5 @@
-//! Computes up to which percentile a method can be trusted, by comparing it with the taps, which
-//! saw the same packets.
+//! Computes the highest percentile up to which a method can be trusted, by comparing it with the
+//! taps, which saw the same packets.
 //!
 //! The rule: a method agrees with the taps at a percentile if the two differ by at most 1 µs, or by
 //! at most 10 % of the taps' value. A method agrees up to a percentile of the [`LADDER`] if it
@@ -56,9 +56,9 @@ pub(crate) fn highest(of: &Histogram<u64>) -> Option<f64> {
     LADDER.into_iter().rfind(|percent| at(of, *percent).is_some())
 }
 
-/// Considers the pairs whose latencies at the taps differ by more than both slacks. Returns how
-/// often the method ranks a pair as the taps do, and the number of these pairs. Each element
-/// contains the method's latency and the taps' latency.
+/// Considers the pairs whose tapped latencies differ by more than both slacks. Returns how often
+/// the method ranks a pair as the taps do, and the number of these pairs. Each element contains the
+/// method's latency and the taps' latency.
 pub(crate) fn in_order(pairs: &[(u64, u64)]) -> (usize, usize) {
     let (mut right, mut all) = (0, 0);
     for (i, a) in pairs.iter().enumerate() {
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use crate::slice::nanoseconds;
 
-    /// Returns ten thousand packets for each microsecond from 10 to 19, and some in the tail.
+    /// Returns ten thousand packets for each microsecond from 10 to 19, and a few in the tail.
     fn distribution(offset_ns: u64, tail_ns: u64) -> Histogram<u64> {
         let mut of = nanoseconds();
         for ns in (10_000..20_000_u64).step_by(1_000) {

@@ -54,7 +54,7 @@ impl Payload {
         bytes
     }
 
-    /// Parses a payload. `None` if it has another length, because such a packet is not ours.
+    /// Parses a payload. `None` if the packet has another length, because it is then not ours.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; PAYLOAD_BYTES] = bytes.try_into().ok()?;
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| bytes[at + i]));
@@ -66,7 +66,7 @@ impl Payload {
         })
     }
 
-    /// Returns the time from tap to tap in nanoseconds.
+    /// Returns the time from the first tap to the second in nanoseconds.
     pub(crate) fn tapped_ns(self) -> u64 {
         u64::from(self.returned.wrapping_sub(self.arrived))
     }

@@ -5,8 +5,9 @@
 //! it returned to the generator. They replace the hardware appliance of the document. Four methods
 //! measure the same packets from the generator.
 //!
-//! `testbed` is the testbed, with its taps in `program` and `sys`. `function` is measured by the
-//! generators in `method`. `run` takes the turns, `agree` compares, and `out` writes the results.
+//! `testbed` is the testbed, with its taps in `program` and `sys`. The generators in `method`
+//! measure the network functions in `function`. `run` runs the turns, `agreement` compares the
+//! methods with the taps, and `out` writes the results.
 
 mod agreement;
 mod frame;
@@ -35,7 +36,7 @@ use run::Size;
                   lacks something"
 )]
 struct Args {
-    /// Run two turns of a third of a second each: about a minute in all
+    /// Run only two turns of a third of a second each, which takes about a minute in all
     #[arg(long)]
     smoke: bool,
     /// Folder for the report, its pictures and the data

@@ -27,7 +27,7 @@ pub(crate) enum Configuration {
     Pinned,
     /// Pinned, and scheduled before every fair process.
     Fifo,
-    /// Pinned, scheduled before every fair process, and never asleep.
+    /// Pinned, and scheduled before every fair process; it never sleeps.
     BusyPoll,
 }
 

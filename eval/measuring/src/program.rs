@@ -1,10 +1,11 @@
-//! The taps: XDP programs that timestamp packets as they enter a device, and choose where they go
-//! next.
+//! The taps: XDP programs that timestamp packets when they enter a device, and choose where the
+//! packets go next.
 //!
-//! A tap inspects every packet that its device receives, before the network stack does. It passes
-//! packets that are not ours, such as ARP, to the stack. It writes the time of the kernel's
-//! monotonic clock into the payload of our packets. These then go to the device's AF_XDP socket, or
-//! to the stack if there is none. In the switch they go straight out of another device.
+//! A tap inspects every packet that its device receives, before the network stack does so. It
+//! passes packets that are not part of the experiment, such as ARP, to the stack. It writes the
+//! time of the kernel's monotonic clock into the payload of our packets. These packets then go to
+//! the device's AF_XDP socket, or to the stack if there is no such socket. In the switch, they
+//! leave directly through another device.
 //!
 //! Cost: about 0.1 µs per packet. Source: Linux, include/uapi/linux/bpf.h.
 
@@ -24,7 +25,8 @@ const REDIRECT: i32 = 23;
 /// The destination of our packets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Onward {
-    /// The socket for the packet's queue, from a map of sockets. The stack, if the map has none.
+    /// The socket for the packet's queue, from a map of sockets. If the map has no socket, the
+    /// packet goes to the stack.
     Socket { map: RawFd },
     /// Another device, with a new header.
     Device { index: u32, header: [u8; HEADER_BYTES] },
@@ -118,7 +120,8 @@ mod tests {
             packet[at] ^= 1;
             packet
         };
-        // The protocol (ARP), IPv4 options, TCP, another port, and a frame that is too short.
+        // These are an ARP packet, a packet with IPv4 options, a TCP packet, a packet to another
+        // port, and a frame that is too short.
         let others = [changed(13), changed(14), changed(23), changed(37), ours[..59].to_vec()];
         for other in others {
             let Some(Tested { action, packet }) = run(ARRIVED_AT, None, &other) else { return };

@@ -1,7 +1,7 @@
 //! The whole experiment: every method measures every subject, in turns.
 //!
-//! In each repetition all subjects have a turn. While a subject runs, all methods measure it one
-//! right after the other, so a temporary disturbance of the machine affects all methods alike. The
+//! In each repetition all subjects have a turn. While a subject runs, all methods measure it in
+//! direct succession, so a temporary disturbance of the machine affects all methods alike. The
 //! order rotates from repetition to repetition.
 
 use std::collections::BTreeMap;

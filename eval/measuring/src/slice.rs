@@ -7,7 +7,7 @@ use curtail_load::Histogram;
 use crate::frame::Payload;
 use crate::method::Flow;
 
-/// The longest latency that a histogram distinguishes. Longer ones count as this long.
+/// The longest latency that a histogram distinguishes. Longer latencies count as this long.
 const LONGEST_NS: u64 = 4_000_000_000;
 
 /// Returns a histogram of nanoseconds with three significant digits.
@@ -42,7 +42,7 @@ pub(crate) struct Slice {
     /// The planned and the achieved rate, in packets per second.
     pub(crate) offered: f64,
     pub(crate) achieved: f64,
-    /// Packets that were sent after the warm-up. The following counts also leave the warm-up out.
+    /// Packets that were sent after the warm-up. The following counts exclude the warm-up, too.
     pub(crate) sent: u64,
     /// Packets that were never sent, because the generator was delayed.
     pub(crate) skipped: u64,

@@ -1,4 +1,4 @@
-//! A thread that runs beside a measurement. It is ready before the measurement starts, and stops
+//! A thread that runs during a measurement. It is ready before the measurement starts, and stops
 //! after it ends.
 
 use std::hint::black_box;

@@ -12,7 +12,7 @@ use crate::{Args, Lacking};
 
 const ENVOY: &str = include_str!("../envoy.yaml");
 const PROXY: &str = include_str!("../proxy.toml");
-/// The sources of the reverse proxy in Go, which runs the libraries.
+/// The source code of the reverse proxy in Go, which runs the libraries.
 const GO: [(&str, &str); 3] = [
     ("main.go", include_str!("../go/main.go")),
     ("go.mod", include_str!("../go/go.mod")),

@@ -1,8 +1,8 @@
 //! Percentiles of turns, and the table.
 //!
-//! For a cold figure, a percentile of the first requests is computed for each start, and the median
-//! of these percentiles is taken. A warm figure is a percentile of the later requests of all starts
-//! together.
+//! For a cold figure, a percentile of the first requests is computed for each start, and the figure
+//! is the median of these percentiles. A warm figure is a percentile of the later requests of all
+//! starts taken together.
 
 use std::fmt::Write as _;
 

@@ -6,7 +6,8 @@
 //! the same open loop to each contender. Contenders take turns, and every turn restarts the leaves
 //! and the contender, so the first requests measure a cold start.
 //!
-//! Cost: a turn takes the number of its requests divided by their rate, plus about a second.
+//! Cost: the duration of a turn is the number of its requests divided by their rate, plus about a
+//! second.
 
 mod contender;
 mod figures;
@@ -19,8 +20,8 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 use clap::Parser;
 
-/// The default contenders. Each product with a fixed delay appears with three delays. Names without
-/// a delay are policies of `curtail proxy`, or `failsafe`.
+/// The default contenders. Each product that has a fixed delay is measured with three delays. Names
+/// without a delay are policies of `curtail proxy`, or `failsafe`.
 const ALL: &str = "rescue,delayed:p95:cc+least-outstanding,psq,envoy:15ms,envoy:30ms,envoy:60ms,failsafe,\
                    hedgedhttp:15ms,hedgedhttp:30ms,hedgedhttp:60ms";
 
@@ -38,7 +39,8 @@ struct Args {
     /// Contenders: `envoy:DELAY`, `hedgedhttp:DELAY`, `failsafe`, or a policy of `curtail proxy`
     #[arg(long, value_delimiter = ',', value_name = "NAME,…", default_value = ALL)]
     contenders: Vec<String>,
-    /// Requests per second. Four leaves could serve 400 without hiccups, and serve fewer with them
+    /// Requests per second. Four leaves could serve 400 per second without hiccups, and serve fewer
+    /// with hiccups
     #[arg(long, value_delimiter = ',', value_name = "RATE,…", default_value = "120,230")]
     rates: Vec<u32>,
     /// Number of cold starts of each contender at each rate
@@ -47,11 +49,11 @@ struct Args {
     /// Number of first requests after a start, which measure the cold start
     #[arg(long, value_name = "REQUESTS", default_value_t = 2_000)]
     cold: usize,
-    /// Number of requests after the cold ones
+    /// Number of requests after those that measure the cold start
     #[arg(long, value_name = "REQUESTS", default_value_t = 2_000)]
     warm: usize,
-    /// Run one short start of each contender to check that each can be measured. The figures mean
-    /// nothing
+    /// Start each contender once for a short time, to check that it can be measured. The resulting
+    /// figures are meaningless
     #[arg(long)]
     smoke: bool,
     /// Print one JSON document, and the table to stderr

@@ -20,7 +20,7 @@ use crate::process::{self, Process};
 const LEAVES: u32 = 4;
 /// A leaf's service time, and its hiccups, which the copies of a query do not share.
 const SERVICE: [&str; 4] = ["--service-time", "lognormal:10ms:0.05", "--hiccup", "0.02:200ms"];
-/// A request without a response after this time has failed, and this time counts as its latency.
+/// A request that has no response after this time has failed, and this time counts as its latency.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum number of times that a turn is repeated because the load generator fell behind.
 const AGAIN: usize = 2;
@@ -85,8 +85,8 @@ fn turn(args: &Args, programs: &Programs<'_>, name: &str, round: Round) -> Resul
     })
 }
 
-/// Starts a leaf. In a round, a leaf has the same seed for all contenders, and a query has the same
-/// service time.
+/// Starts a leaf. In a round, each leaf has the same seed for all contenders, and each query has
+/// the same service time.
 fn leaf(args: &Args, round: Round, at: u32) -> Result<(Process, SocketAddr)> {
     let address = process::free_address()?;
     let mut command = process::command(&args.curtail);

@@ -39,7 +39,7 @@ impl Drop for Child {
     }
 }
 
-/// Returns a command that starts a program in this way.
+/// Returns a command that starts a program, and kills it when this process ends.
 pub(crate) fn command(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]).arg(program);

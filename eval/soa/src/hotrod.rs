@@ -1,15 +1,15 @@
-//! HotROD behind sidecars: three tenants at a modest rate, and a fourth that sends far more than
-//! its fair share.
+//! HotROD behind sidecars: three tenants send requests at a modest rate, and a fourth sends far
+//! more than its fair share.
 //!
 //! HotROD, which is written in Go, is Jaeger's example of a graph of services. Each of its HTTP
 //! services gets a sidecar, configured in `eval/soa/hotrod/*.toml`; its driver is called directly.
 //! The database of its customer service serves one query at a time. HotROD makes every fifth call
 //! to Redis fail, and a request fails after three such failures in a row. Our build adds a variable
 //! that switches these failures off. Otherwise 5 to 8 % of all requests would fail by chance, and
-//! more at higher rates. The baseline consists of the same proxies without `[flow]`. These queue
+//! more at higher rates. The baseline uses the same proxies without `[flow]`. These proxies serve
 //! requests in the order of arrival.
 //!
-//! Tenants a, b and c share one open loop, so there is one p99 for all three; d has another. A
+//! Tenants a, b and c share one open loop, so there is one p99 for all three; d has its own. A
 //! response is good if its status is 200. A good response takes at most 2 s, because that is the
 //! proxies' timeout. Latencies are those of good responses, from the time at which the request was
 //! due.
@@ -39,7 +39,7 @@ const FAILS: (&str, &str) = ("es.countTillError = 5", "es.countTillError = confi
 const KNOBS: &str = include_str!("../hotrod/knobs.go");
 /// A number of Redis calls that is never reached.
 const NEVER: &str = "1000000000000";
-/// The services with the ports on which they listen and to which they send, as in the
+/// The services, with the port on which each listens and the port to which it sends, as in the
 /// configurations.
 const SERVICES: [(&str, &[&str], u16); 4] = [
     ("frontend", &["-f", "18180", "-c", "18081", "-d", "18182", "-r", "18083"], 18180),
@@ -54,7 +54,7 @@ const SIDECARS: [(&str, &str, u16); 3] = [
 ];
 const URL: &str = "http://127.0.0.1:18080/dispatch?customer=123";
 
-/// HotROD and the curtail beside it.
+/// HotROD, and the curtail program that runs next to it.
 #[derive(clap::Args)]
 pub(crate) struct Programs {
     /// HotROD program. Built with go by default
@@ -187,7 +187,7 @@ fn processes(args: &Args, hotrod: &Path, of: impl Fn(&str) -> String) -> Result<
     for (name, ports, port) in SERVICES {
         let mut command = start(hotrod);
         command.arg(name).args(ports).args(["-D", &args.query, "-W", "200"]);
-        // No collector is running that could receive spans.
+        // There is no collector that could receive spans.
         command.env("OTEL_TRACES_SAMPLER", "always_off").env("HOTROD_REDIS_FAILS", NEVER);
         all.push(spawn(&mut command, port)?);
     }

@@ -4,7 +4,7 @@
 //! A hop is the work of a service in the middle for one request: the server layer reads the
 //! metadata and admits the request, one sub-task runs on a resource, and the client layer calls the
 //! next service and reads its response. The services are in this process and do nothing else, so
-//! the same chain without the layers gives the cost of everything else. The two chains run in turn,
+//! the same chain without the layers shows the cost of everything else. The two chains run in turn,
 //! in one thread. The result of a round is the difference between two adjacent runs.
 //!
 //! Source: document 002 §5.2.3 and §5.2.4; the figures are those of this implementation.
@@ -41,7 +41,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The median of rounds, and an interval that contains it in 95 % of all cases, by the sign test.
+/// The median over the rounds, and an interval that contains the true median in 95 % of all cases,
+/// by the sign test.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Median {
     median: f64,

@@ -1,9 +1,9 @@
 //! Experiments of document 002, chapter 5, that a file for `curtail graph` cannot express.
 //!
 //! - `hotrod`: services in Go behind sidecars, live;
-//! - `layers`: the cost of the layers of `curtail-flow` per hop;
+//! - `layers`: the cost per hop of the `curtail-flow` layers;
 //! - `live`: the same files as real processes, over gRPC;
-//! - `traces`: the services of HotROD ranked by their share of the variance, by `curtail profile`;
+//! - `traces`: the HotROD services, which `curtail profile` ranks by their share of the variance;
 //! - `settle`: how fast the rates settle after a step in capacity or demand, depending on the depth
 //!   and width of the graph.
 
@@ -27,13 +27,13 @@ struct Args {
 
 #[derive(Subcommand)]
 enum What {
-    /// Measure the cost of the layers per hop
+    /// Measure the cost of the flow-control layers per hop
     Layers(layers::Args),
     /// Run a graph as real processes, over gRPC
     Live(live::Args),
-    /// Run HotROD behind sidecars: three tenants beside one that floods the services
+    /// Run HotROD behind sidecars, with three tenants and a fourth that floods the services
     Hotrod(hotrod::Args),
-    /// Rank HotROD's services by their share of the variance in traces: as they are, and after
+    /// Rank HotROD's services by their share of the variance in traces, both unmodified and after
     /// another service was made to vary
     Traces(traces::Args),
     /// Measure how fast rates settle after a step

@@ -3,9 +3,9 @@
 //! The graph is a chain of services with a given depth and width, and its last service is the
 //! bottleneck. Four equal workflows demand twice its capacity. At 10 s the capacity of the last
 //! service halves or doubles, or a fifth workflow starts. The rates at the entry, averaged over
-//! three intervals, have settled when they stay within a fifth of their average at the end. They
-//! are sampled once per interval of 100 ms. The rates of a service with one process and a few slots
-//! are noisy, so the mean over several runs is used to show the transient.
+//! three intervals, have settled once they stay within a fifth of their final average. They are
+//! sampled once per interval of 100 ms. The rates of a service with one process and a few slots are
+//! noisy, so the mean over several runs is used to show the transient.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// Share of all announcements that are lost
     #[arg(long, default_value_t = 0.0)]
     loss: f64,
-    /// Delay of the other announcements, in seconds
+    /// Delay of the announcements that are not lost, in seconds
     #[arg(long, default_value_t = 0.0)]
     delay: f64,
     /// Seed of the random draws
@@ -60,7 +60,7 @@ struct Settled {
     intervals: usize,
     /// The standard deviation of the rates in the last 5 s, divided by their mean.
     swing: f64,
-    /// Jain's index of the workflows' goodput. The workflows are equal.
+    /// Jain's index of the workflows' goodput. The workflows are equal, so the ideal value is 1.
     jain: f64,
     /// The goodput divided by the capacity of the last service.
     used: f64,

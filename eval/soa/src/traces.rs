@@ -1,15 +1,16 @@
-//! Ranks the stages of HotROD's traces with `curtail profile --otlp`: for HotROD as it is, and for
-//! one in which another service was made to vary.
+//! Ranks the stages of HotROD's traces with `curtail profile --otlp`, for an unmodified HotROD and
+//! for one in which another service was made to vary.
 //!
-//! Two HotRODs run beside each other, each with all services in one process, under the same modest
-//! load. One is unmodified: its database serves one query at a time, in 300 ms with a deviation of
-//! 30 ms. A Redis call takes 10 ms with a deviation of 2.5 ms. A request makes ten of them in turn,
-//! and every fifth fails after another 20 ms and is repeated. On average, a request therefore makes
-//! 12.5 calls, which take 175 ms. In the other HotROD, the time of a call is drawn from a normal
-//! distribution whose positive part has a mean of 14 ms, and calls fail without a delay. 4 % of the
-//! calls take 326 ms and the others take no time, which is again 175 ms per request.
+//! Two HotRODs run side by side, each with all services in one process, under the same modest load.
+//! One is unmodified: its database serves one query at a time, in a mean time of 300 ms with a
+//! standard deviation of 30 ms. A Redis call takes 10 ms on average, with a standard deviation of
+//! 2.5 ms. A request makes ten of them in turn, and every fifth fails after another 20 ms and is
+//! repeated. On average, a request therefore makes 12.5 calls, which take 175 ms. In the other
+//! HotROD, the time of a call is drawn from a normal distribution whose positive part has a mean of
+//! 14 ms, and calls fail without a delay. 4 % of the calls take 326 ms and the others take no time,
+//! which is again 175 ms per request.
 //!
-//! Cost: `--seconds` plus about 10 s, and two mostly idle processes.
+//! Cost: the run takes `--seconds` plus about 10 s, and two processes are mostly idle.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +25,7 @@ use serde_json::Value;
 use crate::child::Child;
 use crate::hotrod::{Programs, build, spawn, start};
 
-/// The time until exporters have sent their last spans. They send every second.
+/// The time until exporters have sent their last spans. The exporters send every second.
 const FLUSH_S: u32 = 4;
 /// The time from the start of the profile to the start of the load.
 const LEAD_S: u32 = 2;

@@ -1,11 +1,10 @@
-//! Measures latency with and without changes to knobs of memcached and Apache httpd (document 004,
-//! part 2). Some of the knobs are those that the analysis of variability suggests; the others do
-//! not help.
+//! Measures the effect of memcached and Apache httpd knobs on latency (document 004, part 2). Some
+//! of the knobs are those that the analysis of variability suggests, and the others do not help.
 //!
-//! `cases.toml` contains the cases: server, load, and the difference between the sides. One runner
-//! handles both servers, because they differ only in how they are started. Latencies are the
-//! client's (`curtail-load`, open loop). The published figures come from 6 cores and up to 300,000
-//! requests per second, so only signs and intervals are comparable here.
+//! `cases.toml` contains the cases, each with a server, a load, and the difference between the two
+//! sides. One runner handles both servers, because they differ only in how they are started.
+//! Latencies are the client's (`curtail-load`, open loop). The published figures come from 6 cores
+//! and up to 300,000 requests per second, so only signs and intervals are comparable here.
 
 #[path = "../../soa/src/child.rs"]
 mod child;
@@ -23,7 +22,8 @@ use clap::Parser;
 use requests::Pool;
 use rounds::{Case, Effort, Outcome, Ratio, read, take};
 
-/// Measure knobs of memcached and httpd, before and after in turn: published, ours, verdict.
+/// Measure memcached and httpd before and after turning a knob, and print the published change, our
+/// change and a verdict.
 #[derive(Parser)]
 #[command(name = "curtail-stages")]
 struct Args {
@@ -42,7 +42,7 @@ struct Args {
     /// three times this number of rounds are run
     #[arg(long, default_value_t = 80, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
-    /// Length of a turn in seconds. Short turns are mostly free of the machine's hiccups
+    /// Length of a turn in seconds. Short turns usually contain no hiccups of the machine
     #[arg(long, default_value_t = 0.2)]
     seconds: f64,
     /// Take a tenth of the rounds

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::server::App;
 
-/// The length of a profile, and the number of attempts. Profiles are short and the one with the
-/// lowest variance counts, because hiccups of the machine can only add to a variance.
+/// The length of a profile, and the number of attempts. Profiles are short, and the one with the
+/// lowest variance counts, because hiccups of the machine can only add to the variance.
 const SECONDS: f64 = 2.0;
 const TRIES: usize = 5;
 

@@ -3,10 +3,10 @@
 //! Source: Atikoglu et al., "Workload analysis of a large-scale key-value store", SIGMETRICS 2012.
 //! Published values used here: for ETC, 30 GETs per update, the sizes of keys (generalized extreme
 //! values) and of values (generalized Pareto), and the gaps between requests (generalized Pareto);
-//! for VAR, that updates dominate and that 90 % of the keys have 31 bytes. Our own choices: for VAR
-//! and APP, the share of updates, the sizes of values (most are below 500 bytes, and no law is
-//! published), the keys of APP, and the gaps of ETC; for all pools, the popularity (Zipf, 0.99) and
-//! the maximum of 8 KiB per value.
+//! for VAR, the facts that updates dominate and that 90 % of the keys have 31 bytes. Our own
+//! choices: for VAR and APP, the share of updates, the sizes of values (most are below 500 bytes,
+//! and no law is published), the keys of APP, and the gaps of ETC; for all pools, the popularity
+//! (Zipf, 0.99) and the maximum of 8 KiB per value.
 
 use std::sync::Arc;
 
@@ -126,7 +126,7 @@ impl Traffic {
     fn drawn(&self, seed: u64) -> impl Iterator<Item = (usize, f64)> {
         let mut random = rng(seed);
         let popular = Zipf::new(self.keys as f64, ZIPF).expect("there are keys");
-        // The rank of a key serves as its number, because sizes do not depend on the number.
+        // The rank of a key also serves as its number, because sizes do not depend on the number.
         (0..REQUESTS).map(move |_| (popular.sample(&mut random) as usize - 1, unit(&mut random)))
     }
 

@@ -4,8 +4,8 @@
 //! have the same requests at the same times, and their order alternates from round to round. The
 //! result is the median of the rounds' ratios, because disturbances of the machine change some
 //! rounds tenfold. Its interval comes from order statistics, without assumptions about the
-//! distribution. A round in which the hypervisor took time from the machine is not informative and
-//! is repeated.
+//! distribution. A round is repeated if the hypervisor took time from the machine, because such a
+//! round is not informative.
 
 use std::future::pending;
 use std::path::Path;
@@ -41,7 +41,7 @@ pub(crate) struct Client {
     pub(crate) connections: usize,
     #[serde(default = "one")]
     pub(crate) pipeline: usize,
-    /// The client's processor. `None` lets the system place it.
+    /// The client's processor. With `None`, the system chooses the processor.
     pub(crate) processor: Option<String>,
     /// Whether the client spins instead of sleeping.
     #[serde(default)]
@@ -83,22 +83,22 @@ pub(crate) struct Effort {
 /// number of steps.
 const STEP: f64 = 1.05;
 const STEPS_MAX: u32 = 60;
-/// The number of turns in a step. The best of them counts, because the machine can only add to a
-/// median.
+/// The number of turns in a step. The best of them counts, because disturbances of the machine can
+/// only raise a median.
 const TURNS: u64 = 3;
 /// A median above this, in µs, indicates a growing queue.
 const SATURATED_US: f64 = 1_000.0;
 
 /// The maximum share of a processor that the hypervisor may take in a round that counts. In a short
-/// turn, one tick of the kernel's clock exceeds it.
+/// turn, a single tick of the kernel's clock exceeds this share.
 const STOLEN_MAX: f64 = 0.03;
-/// The maximum number of rounds that are run per required round. When this number of rounds has
-/// failed, the case fails.
+/// The maximum number of rounds that are run per required round. If this many rounds have failed,
+/// the case fails.
 const REPEATS: usize = 3;
 
 /// The warm-up of each load.
 const WARM_UP_S: f64 = 0.05;
-/// The time after which a profiler has attached and calibrated itself.
+/// The time that a profiler needs to attach and calibrate itself.
 const ATTACHING_S: f64 = 1.5;
 /// The length of a part of a turn. At least one part in `PARTS_OF` counts.
 const PART_S: f64 = 0.22;
@@ -125,7 +125,7 @@ pub(crate) struct Outcome {
     pub(crate) published: Published,
     pub(crate) mean: Ratio,
     pub(crate) p50: Ratio,
-    /// This percentile is less affected by the machine's own hiccups than p99 is.
+    /// This percentile is less affected by the machine's own hiccups than p99.
     pub(crate) p95: Ratio,
     pub(crate) p99: Ratio,
     pub(crate) verdict: &'static str,
@@ -352,7 +352,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Rejects a load with failed requests, which proves nothing about a knob. Other defects of a
+/// Rejects a load with failed requests, because it proves nothing about a knob. Other defects of a
 /// report concern the precision of percentiles, which the rounds reveal.
 fn good(report: &Report) -> Result<()> {
     // memcached refuses an update if all items that it could evict are in use.

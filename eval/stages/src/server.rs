@@ -49,7 +49,7 @@ pub(crate) struct Setup {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Change {
-    /// The budget for LRU work by the workers, as MOVES:TURNS.
+    /// The budget for the LRU work that workers do, as MOVES:TURNS.
     pub(crate) budget: Option<String>,
     /// The processors to which workers are pinned in turn, one processor per worker.
     pub(crate) pin: Option<String>,
@@ -179,9 +179,9 @@ impl Server {
     }
 
     /// Returns the scheduler's counters, summed over the threads so far. `queued` is the time for
-    /// which a thread was ready but another one ran. `background` figures cover only the threads
-    /// that are not workers; the other figures include these threads. `stolen` is the time that the
-    /// hypervisor withheld from the machine.
+    /// which a thread was ready to run while another one ran. `background` figures cover only the
+    /// threads that are not workers; the other figures include these threads. `stolen` is the time
+    /// that the hypervisor withheld from the machine.
     pub(crate) fn work(&self) -> Result<Figures> {
         let mut work = Figures::from([("stolen_us", stolen_us()?)]);
         for thread in self.threads()? {
@@ -214,17 +214,17 @@ fn stolen_us() -> Result<f64> {
     Ok(reading.stolen_ns() as f64 / 1e3)
 }
 
-/// Whether a thread is a worker. memcached names its threads, and all threads of httpd have the
-/// same name.
+/// Whether a thread is a worker. In memcached, the workers have their own thread name; in httpd,
+/// all threads have the same name.
 fn is_worker(thread: &Path) -> bool {
     let name = fs::read_to_string(thread.join("comm")).unwrap_or_default();
     matches!(name.trim(), "mc-worker" | "apache2")
 }
 
-/// Writes a site of files `/0`, `/1` …, and its configuration.
+/// Writes the files `/0`, `/1` … of a website, and the server's configuration.
 fn site(folder: &Path, port: u16, workers: usize, files: &[usize]) -> Result<()> {
     fs::create_dir_all(folder.join("site"))?;
-    // The workers run as another user.
+    // The workers run under a different user.
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
     let text = include_str!("../httpd.conf")
         .replace("FOLDER", &folder.display().to_string())

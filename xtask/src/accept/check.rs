@@ -1,4 +1,4 @@
-//! Judges figures of a document against a bound.
+//! Checks the figures of a document against a bound.
 
 use std::fmt;
 
@@ -13,16 +13,16 @@ use super::pointer::{figures, reduce, select};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Holds,
-    /// The source leaves a detail open. The claim does not hold with the choice made here, but it
-    /// holds with another choice, which the check lists.
+    /// The source does not specify a detail. The claim does not hold with the choice made here, but
+    /// it holds with an alternative choice that the check lists.
     Explained,
-    /// The claim does not hold, and our figure is in the range where it was found before. The
-    /// source claims something that its own policies do not achieve here.
+    /// The claim does not hold, and the measured figure is in the range in which it was found
+    /// before. The source claims something that its own policies do not achieve here.
     Contradicts,
     /// There is no bound; the figure is only reported.
     Noted,
     Broken,
-    /// A requirement is missing here; the figure names it.
+    /// A requirement is missing on this machine, and the figure names it.
     Skipped,
 }
 
@@ -62,9 +62,9 @@ pub(super) struct Check {
     at: String,
     /// The unit of the figures. A bound may have a different unit.
     unit: String,
-    /// Reduces the figures to one. Either a function of [`reduce`], or `share-below X` or
-    /// `share-above X` (in percent of all figures), or `crossing`: the load, from `by`, at which
-    /// the figures rise above 1.
+    /// Reduces the figures to one. This is a function of [`reduce`], `share-below X` or
+    /// `share-above X` (in percent of all figures), or `crossing`. The last one returns the load,
+    /// taken from `by`, at which the figures rise above 1.
     reduce: Option<String>,
     by: String,
     /// Whether figures may be missing.
@@ -84,19 +84,19 @@ pub(super) struct Check {
     contains: Option<String>,
     /// Requires all values to equal those at this pointer.
     same: Option<String>,
-    /// The share of figures, in percent, that may break the bound.
+    /// The share of figures, in percent, that may violate the bound.
     but: Option<f64>,
-    /// A pointer to values that are printed beside the figures.
+    /// A pointer to values that are printed next to the figures.
     show: String,
     needs: Vec<String>,
     /// Applies the check only if this pointer finds something. Otherwise the claim holds.
     when: String,
-    /// Other checks. If this check fails, one of these must hold.
+    /// Other checks. If this check fails, one of these alternatives must hold.
     or: Vec<Value>,
     explained: Vec<Value>,
-    /// The figure that the source claims, printed beside ours.
+    /// The figure that the source claims, which is printed next to the measured one.
     published: String,
-    /// The range in which our figure was found when the claim does not hold.
+    /// The range in which the measured figure was found before, if the claim does not hold.
     contradicts: Vec<Value>,
 }
 
@@ -169,7 +169,7 @@ pub(super) fn judge(
     Ok(finding(figure, verdict))
 }
 
-/// Rejects a check whose tolerance reaches from its value to zero, because a policy that does
+/// Rejects a check whose tolerance extends from its value to zero, because a policy that does
 /// nothing would pass it.
 pub(super) fn refuse_zeros(check: &Value) -> Result<()> {
     let parsed: Check = serde_json::from_value(check.clone()).with_context(|| check.to_string())?;

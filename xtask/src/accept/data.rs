@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Variables by name. `{name}` in a text stands for the value.
+/// Variables by name. `{name}` in a text stands for the value of a variable.
 pub(crate) type Vars = BTreeMap<String, String>;
 
 /// A capability file.
@@ -44,11 +44,11 @@ pub(super) struct Line {
     pub(super) quick_seconds: u32,
     pub(super) vars: Vars,
     pub(super) quick: Vars,
-    /// Requirements, such as `program:valgrind`, `apt:nginx`, `cores:2`.
+    /// Requirements, such as `program:valgrind`, `apt:nginx` or `cores:2`.
     pub(super) needs: Vec<String>,
     /// Whether to run everything in a fresh clone of the committed tree.
     pub(super) clone: bool,
-    /// Files of `xtask/capabilities/files` to copy into the line's folder, with variables
+    /// Files in `xtask/capabilities/files` that are copied into the line's folder, with variables
     /// substituted.
     pub(super) files: Vec<String>,
     /// Commands to run before each round.
@@ -60,20 +60,20 @@ pub(super) struct Line {
     /// repeated.
     pub(super) rounds: Option<String>,
     pub(super) run: Vec<Run>,
-    /// The name of a function in `steps.rs` that processes the document of all runs.
+    /// The name of a function in `steps.rs` that processes the combined document of all runs.
     pub(super) step: Option<String>,
     pub(super) check: Vec<Value>,
-    /// Lines of another file that replace this one.
+    /// Lines from another file that replace this line.
     pub(super) include: Option<Include>,
 }
 
-/// Lines of another file, by name.
+/// Lines from another file, selected by name.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Include {
     pub(super) file: String,
     pub(super) names: Vec<String>,
-    /// Variables set in the included lines.
+    /// Variables that are set in the included lines.
     pub(super) set: Vars,
 }
 
@@ -84,8 +84,8 @@ pub(super) struct Server {
     pub(super) command: Vec<String>,
     pub(super) env: Vars,
     pub(super) files: Vec<String>,
-    /// The address on which it listens. `{port}` stands for a free port. `None` if the process
-    /// prints its address in its first line.
+    /// The address on which the process listens. `{port}` stands for a free port. `None` if the
+    /// process prints its address in its first line.
     pub(super) listen: Option<String>,
     /// The path that must respond with 200 before the run starts.
     pub(super) ready: Option<String>,
@@ -108,8 +108,8 @@ pub(super) struct Run {
     /// The file that the command writes, which is read instead of its output: JSON, or one JSON
     /// value per line.
     pub(super) document: Option<String>,
-    /// The path to request from the last server afterward. The response becomes `stats` in the
-    /// document.
+    /// The path that is requested from the last server after the command has ended. The response
+    /// becomes `stats` in the document.
     pub(super) then_get: Option<String>,
     /// The name of a function in `steps.rs` that processes the run's part of the document.
     pub(super) step: Option<String>,
@@ -136,8 +136,8 @@ pub(super) enum Read {
 pub(super) struct Each {
     columns: Vec<String>,
     rows: Vec<Vec<Value>>,
-    /// A file in `xtask/capabilities/files` with the rows, and the columns in its first line. The
-    /// first `skip` rows are left out, and at most `most` are taken.
+    /// A file in `xtask/capabilities/files` that contains the rows. Its first line names the
+    /// columns. The first `skip` rows are left out, and at most `most` rows are used.
     csv: Option<String>,
     skip: Option<String>,
     most: Option<String>,
@@ -199,7 +199,7 @@ impl File {
     }
 }
 
-/// Returns the lines that replace a line with an include.
+/// Returns the lines that replace a line if it includes another file.
 fn included(root: &Path, file: &File, line: &Line, include: &Include) -> Result<Vec<Line>> {
     let other = File::read(root, &include.file)?;
     let named = |name| other.line.iter().filter(move |line: &&Line| &line.name == name);
@@ -208,7 +208,7 @@ fn included(root: &Path, file: &File, line: &Line, include: &Include) -> Result<
     for (at, of) in found.iter_mut().enumerate() {
         of.number = line.number;
         // The first included line gets the durations of the line that includes it. If that line
-        // states none, each included line keeps its own.
+        // specifies no durations, each included line keeps its own.
         (of.seconds, of.quick_seconds) = match (at, line.seconds + line.quick_seconds) {
             (_, 0) => (of.seconds, of.quick_seconds),
             (0, _) => (line.seconds, line.quick_seconds),

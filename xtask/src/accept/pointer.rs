@@ -1,4 +1,4 @@
-//! Pointers into documents: RFC 6901, plus two kinds of segments that match several values.
+//! Pointers into documents, as in RFC 6901, plus two kinds of segments that match several values.
 //!
 //! `*` matches every element of a list or member of an object. `key=value,…` matches every element
 //! of a list (or member of an object) with these values. `key` may be a path with dots, and a value
@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-/// Returns the values at a pointer. A matched element without the value yields null.
+/// Returns the values at a pointer. A matched element that lacks the value yields null.
 pub(super) fn select<'a>(document: &'a Value, pointer: &str) -> Vec<&'a Value> {
     let mut found = vec![document];
     for segment in pointer.split('/').skip(1) {
@@ -59,9 +59,10 @@ pub(super) fn number(value: &Value) -> Option<f64> {
 }
 
 /// Computes figures from a document by an expression such as `median /runs/*/p99 over /base/p99`.
-/// Terms are functions of pointers, or constants. They are combined from left to right by `over`,
-/// `under` (`over` with swapped operands), `times`, `minus`, `from` (`minus` with swapped operands)
-/// and `least` (the lesser of the two). A single figure is combined with each figure of a list.
+/// Each term is either a function of a pointer or a constant. The terms are combined from left to
+/// right by `over`, `under` (`over` with swapped operands), `times`, `minus`, `from` (`minus` with
+/// swapped operands) and `least` (the lesser of the two). A single figure is combined with each
+/// figure of a list.
 pub(super) fn figures(document: &Value, text: &str) -> Vec<Option<f64>> {
     let mut combined: Option<Vec<Option<f64>>> = None;
     let (mut operator, mut term) = (None, Vec::new());
@@ -125,8 +126,8 @@ pub(super) fn reduce(values: &[Option<f64>], function: &str) -> Option<f64> {
         "max" => there[count - 1],
         "mean" => mean(&there),
         "median" => f64::midpoint(there[(count - 1) / 2], there[count / 2]),
-        // The mean of the highest quarter. Noise mostly makes runs slower, and a single fast run
-        // may be due to a core's boost.
+        // Returns the mean of the highest quarter of the values. Noise mostly makes runs slower,
+        // and a single fast run may be due to a core's boost.
         "fastest" => mean(&there[count - count.div_ceil(4)..]),
         "abs" => there[0].abs(),
         _ => return None,

@@ -26,7 +26,7 @@ pub(super) struct Environment<'a> {
     pub(super) quick: bool,
 }
 
-/// Processes that run beside a command.
+/// Processes that run alongside a command.
 struct Servers {
     processes: Vec<Process>,
     addresses: Vec<SocketAddr>,
@@ -189,14 +189,14 @@ impl Environment<'_> {
         let mut command = match (&**program, is_server) {
             ("cargo", _) => cargo::command(folder, &[]),
             (_, true) => tied(program),
-            // A program with a slash in its name is in the folder; others are searched for in the
-            // path.
+            // A program with a slash in its name is looked up in the folder, and all others are
+            // looked up in the path.
             _ if program.contains('/') => Command::new(folder.join(program)),
             _ => Command::new(program),
         };
         command.args(arguments).current_dir(folder);
         if self.clone.is_some() {
-            // Variables that the outer cargo sets for us must not affect the inner one.
+            // Variables that the outer cargo sets for this program must not affect the inner cargo.
             cargo::forget(&mut command, |name| {
                 name != "CARGO_HOME" && (name.starts_with("CARGO") || name.starts_with("CURTAIL_"))
             });
@@ -204,7 +204,7 @@ impl Environment<'_> {
         Ok(command)
     }
 
-    /// Starts processes. Each may refer to the addresses of those before it.
+    /// Starts processes. Each server may refer to the addresses of the servers before it.
     fn servers(&self, of: &[Server], vars: &Vars, before: Vec<SocketAddr>) -> Result<Servers> {
         let mut servers = Servers { processes: Vec::new(), addresses: before };
         for server in of {
@@ -296,7 +296,7 @@ impl Environment<'_> {
             part.insert("stats".into(), serde_json::from_str(&get(address, &fill(path, &vars))?)?);
         }
         if let Some(last) = servers.processes.pop() {
-            // Our own servers may print a document when they end.
+            // The servers of this repository may print a document when they end.
             let is_ours = run.server.last().is_some_and(|server| server.listen.is_none());
             let text = if is_ours { last.finish()? } else { String::new() };
             part.extend(serde_json::from_str(&text).ok().map(|own: Value| ("said".into(), own)));
@@ -330,7 +330,8 @@ impl Environment<'_> {
             Read::Json => {
                 let values = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
                 let mut values = values.collect::<Result<Vec<_>, _>>().with_context(no_json)?;
-                // The points of a sweep are lines in the order in which they completed.
+                // The points of a sweep are printed one per line, in the order in which they
+                // completed.
                 values.sort_by_key(|value| value["point"].as_u64());
                 let is_sweep = values.first().with_context(no_json)?["point"].is_u64();
                 ("json", if is_sweep { values.into() } else { values.swap_remove(0) })
@@ -342,7 +343,8 @@ impl Environment<'_> {
 }
 
 impl Again {
-    /// Whether a run is good and need not be repeated. An unknown figure is no reason to repeat it.
+    /// Whether a run is good and need not be repeated. An unknown figure is no reason to repeat the
+    /// run.
     fn holds(&self, part: &Value) -> Result<bool> {
         // A list with one element, so that a check can select it by its values.
         let alone = json!([part]);
@@ -392,12 +394,12 @@ fn failed(part: &Value) -> bool {
     part["json"]["valid"] == false && !lagged(part)
 }
 
-/// Returns the parts of a run: one, or one for each row.
+/// Returns the parts of a run: a single part, or one part for each row.
 fn rows(part: &Value) -> &[Value] {
     part.as_array().map_or(std::slice::from_ref(part), Vec::as_slice)
 }
 
-/// Returns the lines with a marker: the text before and after it, and the numbers after it.
+/// Returns the lines that contain a marker: the text before and after it, and the numbers after it.
 fn lines(text: &str, marker: &str) -> Value {
     let found = text.lines().filter_map(|line| {
         let (before, rest) = line.split_once(marker)?;

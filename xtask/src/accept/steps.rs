@@ -1,4 +1,4 @@
-//! Processing steps that the data of a line cannot express.
+//! Processing steps that cannot be expressed in the data of a line.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -29,12 +29,12 @@ fn number(document: &Value, pointer: &str) -> f64 {
 
 /// Compares the hiccups that `curtail jitter` found with those that the leaf really had.
 ///
-/// The real duration is longer than the configured one, because a long sleep ends late. The delay
-/// that executions without a hiccup have beyond P is not part of a hiccup, so it is subtracted.
-/// `many` marks the parts with at least 200 expected hiccups. The criterion is the expected number,
-/// not the observed one: parts with 200 observed hiccups have often reached that number only by
-/// chance, so they tend to have too many. A run with too few hiccups prints no duration, which
-/// counts as neither covered nor missed.
+/// The real duration is longer than the configured one, because a long sleep ends late. Executions
+/// without a hiccup also have a delay beyond P. This delay is not part of a hiccup, so it is
+/// subtracted. `many` marks the parts with at least 200 expected hiccups. The criterion is the
+/// expected number, not the observed one: parts with 200 observed hiccups have often reached that
+/// number only by chance, so they tend to have too many. A run with too few hiccups prints no
+/// duration, which counts as neither covered nor missed.
 fn hiccups(_: &Environment<'_>, part: &mut Value) -> Result<()> {
     let counted = |name: &str| number(part, &format!("/stats/{name}"));
     let late = counted("late_time_ns") / (counted("served") - counted("hiccups"));
@@ -55,8 +55,8 @@ fn hiccups(_: &Environment<'_>, part: &mut Value) -> Result<()> {
     Ok(())
 }
 
-/// Computes how far the p99 of per-shard queuing is above the bound, in worlds where there is
-/// something to gain.
+/// Computes how far the p99 of per-shard queuing is above the bound, in worlds where an improvement
+/// is possible.
 fn gap(_: &Environment<'_>, document: &mut Value) -> Result<()> {
     for world in document.as_array_mut().into_iter().flatten() {
         let [psq, bound] = [0, 2].map(|at| number(world, &format!("/json/{at}/request/p99")));
@@ -72,9 +72,9 @@ fn gap(_: &Environment<'_>, document: &mut Value) -> Result<()> {
 const SURE: f64 = 2.2921;
 
 /// Compares the first policy with the others in each world. `behind` is 1 if another policy's p99
-/// is lower by more than the 95 % interval. `beaten` is 1 if it is lower by more than 1 % at 99.9 %
-/// significance. Four rivals are compared, so some are beyond the interval by chance. Prints these
-/// worlds.
+/// is lower by more than the 95 % interval. `beaten` is 1 if another policy's p99 is lower by more
+/// than 1 % at 99.9 % significance. Four rivals are compared, so some are beyond the interval by
+/// chance. Prints these worlds.
 fn rivals(_: &Environment<'_>, document: &mut Value) -> Result<()> {
     for world in document.as_array_mut().into_iter().flatten() {
         let p99 = number(world, "/json/0/request/p99");
@@ -121,7 +121,7 @@ fn per_query(_: &Environment<'_>, document: &mut Value) -> Result<()> {
 fn chain(environment: &Environment<'_>, document: &mut Value) -> Result<()> {
     let text = std::fs::read_to_string(environment.root.join("docs/chain.md"))?;
     let mut commands = page::commands(&text);
-    // The same `advise` command again, which yields the same result, but as JSON and without
+    // This is the same `advise` command again. It yields the same result, but as JSON and without
     // `--out`.
     let advise = commands.iter().find(|command| command.starts_with("curtail advise"));
     let advise = advise.context("the page contains no advice")?.split(" --out").next();
@@ -142,7 +142,7 @@ fn chain(environment: &Environment<'_>, document: &mut Value) -> Result<()> {
     // The lowest ratio is the highest gain.
     let [ours_high, ours_low] =
         [0, 1].map(|at| 1.0 - number(&measured, &format!("/runs/1/ratio_ci95/p99/{at}")));
-    // Combines the half of each interval that faces the other interval.
+    // Combines the halves of the two intervals that face each other.
     let chance = if ours < gain {
         (gain - low).hypot(ours_high - ours)
     } else {

@@ -1,5 +1,5 @@
-//! `cargo xtask eval …`: compares published figures with ours, and simulated ones with measured
-//! ones.
+//! `cargo xtask eval …`: compares published figures with figures of this project, and simulated
+//! figures with measured ones.
 
 mod rivals;
 mod search;
@@ -16,8 +16,9 @@ use crate::accept::{self, Options};
 pub(crate) enum Eval {
     /// Reproduce claims, figures and tables of documents 000, 001 and 002 by simulation
     Papers {
-        /// Lines of xtask/capabilities/papers.toml. `measuring` is 000 Chapter 3, a network
-        /// function measured by four methods under four configurations: 15 minutes, as root
+        /// Lines of xtask/capabilities/papers.toml. `measuring` is 000 Chapter 3, in which a
+        /// network function is measured by four methods under four configurations. It takes 15
+        /// minutes and requires root privileges
         #[arg(required = true)]
         names: Vec<String>,
         #[command(flatten)]
@@ -32,8 +33,8 @@ pub(crate) enum Eval {
         #[command(flatten)]
         options: Options,
     },
-    /// Run 002 Chapter 4 on five real Cassandra nodes: C3 beside the driver and the snitch; needs
-    /// JDK 17, Maven, root
+    /// Run 002 Chapter 4 on five real Cassandra nodes: C3 compared with the driver and the snitch;
+    /// requires JDK 17, Maven and root privileges
     Cassandra {
         /// Lines of xtask/capabilities/cassandra.toml
         #[arg(default_value = "disturbed")]
@@ -41,10 +42,10 @@ pub(crate) enum Eval {
         #[command(flatten)]
         options: Options,
     },
-    /// Run Envoy, failsafe-go and hedgedhttp live beside our policies, from cold starts; needs Go
-    /// and PyPI. 40 minutes
+    /// Run Envoy, failsafe-go and hedgedhttp live alongside our policies, from cold starts.
+    /// Requires Go and PyPI, and takes 40 minutes
     Rivals(rivals::Args),
-    /// Measure the search service of the demo and compare it with the simulator
+    /// Measure the demo's search service and compare it with the simulator
     Search(search::Args),
 }
 

@@ -1,4 +1,4 @@
-//! `cargo xtask eval rivals`: runs other products that hedge, live alongside `curtail proxy`. The
+//! `cargo xtask eval rivals`: runs other hedging products live alongside `curtail proxy`. The
 //! program is `eval/rivals`.
 
 use std::path::Path;
@@ -14,7 +14,8 @@ const NEEDS: [&str; 3] = ["program:setpriv", "program:go", "pip:envoy"];
 /// Options of the evaluation.
 #[derive(Clone, clap::Args)]
 pub(crate) struct Args {
-    /// Run one short start of each contender, a minute in all, to check that each can be measured
+    /// Start each contender once for a short time, to check that it can be measured. This takes a
+    /// minute in total
     #[arg(long)]
     smoke: bool,
     /// Print one JSON document

@@ -26,7 +26,7 @@ pub(super) struct Counts {
     pub(super) answered: u64,
     /// Responses with a status outside 200 to 299. Included in `answered`.
     pub(super) errors: u64,
-    /// Requests whose client left.
+    /// Requests whose client left early.
     pub(super) aborted: u64,
     /// Requests whose client stayed and got no response.
     pub(super) unanswered: u64,

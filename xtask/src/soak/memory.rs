@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// Growth that does not count as a leak: allocators keep memory that they once needed, and runs
-/// differ.
+/// Growth that does not count as a leak, because allocators keep memory that they once needed and
+/// because memory use varies between runs.
 const SLACK_BYTES: u64 = 8 << 20;
 const SLACK_SHARE: f64 = 0.15;
 
 /// The interval between samples, in a run that is long enough.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// The minimum number of samples in a shorter run, so that it has early and late ones.
+/// The minimum number of samples in a shorter run, so that there are both early and late samples.
 const SAMPLES_MIN: u32 = 16;
 
-/// The time in the run, as a share of its length, and the resident memory. `None` if the memory
-/// could not be read.
+/// The time of the sample, as a share of the run's length, and the resident memory at that time.
+/// `None` if the memory could not be read.
 pub(super) type Sample = (f64, Option<u64>);
 
 /// The proxy's resident memory, early and late. 0 if a sample of that period is missing.

@@ -46,10 +46,10 @@ pub(crate) struct Args {
     /// Policies, each of which gets an equal share of the time
     #[arg(long, value_delimiter = ',', default_values = POLICIES)]
     policies: Vec<String>,
-    /// Requests per second. At the default the leaves are about a quarter busy
+    /// Requests per second. With the default value, the leaves are busy about a quarter of the time
     #[arg(long, default_value_t = 600.0)]
     rate: f64,
-    /// Seed of the faults and the requests
+    /// Seed for the random faults and requests
     #[arg(long, default_value_t = 42)]
     seed: u64,
     /// Print one JSON document
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Soaks under every policy in turn. Returns false if one of them fails.
+/// Runs a soak under each policy, one after the other. Returns false if one of the soaks fails.
 pub(crate) fn run(root: &Path, args: &Args) -> Result<bool> {
     anyhow::ensure!(
         args.minutes > 0.0 && args.minutes <= 10_000.0,
@@ -96,7 +96,7 @@ fn soak(curtail: &Path, policy: &str, length: Duration, rate: f64, seed: u64) ->
     let odd = odd.join().expect("clients do not panic");
     let leaked = scene.settle();
     let mut samples = memory.join().expect("the watch does not panic");
-    // The last sample is taken when everything is at rest.
+    // The last sample is taken when everything is idle.
     samples.push((1.0, memory::resident(scene.proxy())));
     let memory = Memory::of(&samples);
     let failures =
@@ -147,15 +147,15 @@ fn failures(
     reasons.iter().filter(|(is, _)| *is).map(|(_, why)| *why).collect()
 }
 
-/// The number of times that each fault struck a running leaf. Faults strike one leaf at a time, so
-/// a shard always has a replica left.
+/// The number of times that each kind of fault was applied to a running leaf. Faults affect one
+/// leaf at a time, so every shard always has a healthy replica.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Faults {
     kills: u32,
-    /// Pauses shorter than the attempt timeout, like those of garbage collection.
+    /// Pauses that are shorter than the attempt timeout, like those caused by garbage collection.
     pauses: u32,
-    /// Pauses longer than the attempt timeout, during which the leaf accepts connections but never
-    /// responds.
+    /// Pauses that are longer than the attempt timeout. During such a pause, the leaf accepts
+    /// connections but never responds.
     black_holes: u32,
 }
 
@@ -164,7 +164,7 @@ impl Faults {
         self.kills + self.pauses + self.black_holes
     }
 
-    /// Strikes one leaf and then restores it.
+    /// Applies a fault to one leaf and then restores the leaf.
     fn strike(&mut self, scene: &mut Scene, random: &mut Random) -> Result<()> {
         let mut below = |n: u64| random.next_u64() % n;
         let leaf = below(scene.leaves.len() as u64) as usize;

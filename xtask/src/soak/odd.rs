@@ -14,10 +14,10 @@ use super::clients::{Counts, Tally};
 
 use crate::process::get;
 
-/// The delay of slow URLs, longer than the attempt timeout.
+/// The delay of slow URLs, which is longer than the attempt timeout.
 const SLOW: Duration = Duration::from_millis(900);
-/// The troublesome URLs, which are requested in turn, each with its number of simultaneous
-/// requests.
+/// The troublesome URLs, each with its number of simultaneous requests. The URLs are requested one
+/// after the other.
 const TROUBLES: [(&str, u32); 5] = [
     ("/odd/slow", 3),
     ("/odd/poison/500", 3),
@@ -33,7 +33,7 @@ const BIG: usize = 64 << 20;
 /// The results of the requests to the odd service.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Odd {
-    /// Requests that every replica serves well.
+    /// Requests that every replica serves successfully.
     pub(super) fine: Counts,
     /// Slow and poison requests. They may fail, but every one gets a response.
     pub(super) troubles: Counts,
@@ -163,7 +163,7 @@ mod tests {
     fn the_path_selects_the_response_of_a_replica() {
         let address = replica().expect("a port");
         for (path, status) in [("/health", 200), ("/odd/fine", 200), ("/odd/poison/505", 505)] {
-            // This server keeps connections open, so the client has to close.
+            // This server keeps connections open, so the client has to close them.
             let mut stream = TcpStream::connect(address).expect("it listens");
             write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").expect("it reads");
             let mut line = String::new();

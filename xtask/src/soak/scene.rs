@@ -12,9 +12,9 @@ use crate::process::{Process, free_port, get, tied};
 
 const SHARDS: u32 = 3;
 const REPLICAS: u32 = 2;
-/// The number of odd replicas that serve requests. One more refuses connections.
+/// The number of odd replicas that serve requests. One additional replica refuses connections.
 const ODD: u32 = 3;
-/// The time limit for the proxy to come to rest. It allows for the cancel timeout and some probes.
+/// The time limit for the proxy to become idle. It allows for the cancel timeout and some probes.
 const REST: Duration = Duration::from_secs(20);
 
 pub(super) struct Scene {
@@ -22,7 +22,7 @@ pub(super) struct Scene {
     pub(super) leaves: Vec<Leaf>,
     proxy: Process,
     addresses: Vec<SocketAddr>,
-    /// Contains the configuration and the logs. It is dropped last.
+    /// The folder that contains the configuration and the logs. It is dropped last.
     folder: tempfile::TempDir,
 }
 
@@ -81,8 +81,7 @@ impl Scene {
         dead.try_for_each(|leaf| leaf.revive(&self.curtail, self.folder.path()))
     }
 
-    /// Waits until the proxy is at rest. Returns the parts that are still busy if that takes too
-    /// long.
+    /// Waits until the proxy is idle. Returns the parts that are still busy if that takes too long.
     pub(super) fn settle(&self) -> Option<String> {
         let start = Instant::now();
         loop {
@@ -146,14 +145,15 @@ fn configuration(policy: &str, leaves: &[Leaf], odd: &[SocketAddr], big: SocketA
         "[listen]\nhttp = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n[log]\nlevel = \"error\"\n"
             .into(),
         service("search", policy, cancel, "shard_by = { header = \"x-shard\" }", &shards),
-        // The odd replicas cannot stop a request, so this service does not cancel.
+        // The odd replicas cannot stop a request, so this service does not cancel copies.
         service("odd", if cancels { "psq" } else { policy }, "none", "", &[odd.to_vec()]),
         service("big", "psq", "none", "", &[vec![big]]),
     ]
     .concat()
 }
 
-/// Returns the parts of a status that are not idle or are missing. `None` if all are idle.
+/// Returns the parts of a status that are missing or are not idle. Returns `None` if all parts are
+/// idle.
 fn not_idle(status: &Value) -> Option<String> {
     let services = [("search", SHARDS, REPLICAS), ("odd", 1, ODD + 1), ("big", 1, 1)];
     let mut found = Vec::new();
@@ -185,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the status of a proxy at rest.
+    /// Returns the status of an idle proxy.
     fn idle() -> Value {
         let server = json!({"busy": 0, "up": true});
         let shard =

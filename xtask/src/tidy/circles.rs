@@ -1,7 +1,7 @@
 //! Files of a crate that import each other.
 //!
-//! A module and the modules inside it may use each other. For any other pair, only one may use the
-//! other, unless `xtask/capabilities/tidy.toml` lists the pair with a reason.
+//! A module and the modules inside it may use each other. For any other pair of files, only one of
+//! the two may use the other, unless `xtask/capabilities/tidy.toml` lists the pair with a reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -63,8 +63,9 @@ pub(crate) fn links(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Returns the path, from the root, to which a link in `file` leads. `None` if it leads to no file
-/// of the repository: a URL, or a heading of the same document.
+/// Returns the path, relative to the root, that a link in `file` points to. Returns `None` if the
+/// link does not point to a file in the repository, because it is a URL or a heading in the same
+/// document.
 fn local_target(file: &str, link: &str) -> Option<String> {
     let path = link.split(['#', '?']).next().unwrap_or_default();
     let has_scheme = link.split('/').next().is_some_and(|start| start.contains(':'));

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: checks the repository's own rules. A test checks them as well.
+//! `cargo xtask tidy`: checks the repository's own rules. A test also checks these rules.
 //!
 //! Each rule is a small function that takes the files and returns its findings. To add a rule,
 //! write the function and call it in [`check`].
@@ -46,7 +46,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Ratchets: today's counts, which may only decrease.
+/// Ratchets, which are the current counts and may only decrease.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Limits {
@@ -94,7 +94,7 @@ fn check(tree: &Tree) -> Result<Vec<Finding>> {
     .concat())
 }
 
-/// Checks the repository and prints the findings. Returns false if there are any.
+/// Checks the repository and prints the findings. Returns false if there are any findings.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let tree = Tree::load(root)?;
     let findings = check(&tree)?;

@@ -25,8 +25,8 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Reads the files that git tracks or would track, so new files count before they are
-    /// committed.
+    /// Reads the files that git tracks or would track, so that new files are included before they
+    /// are committed.
     pub(crate) fn load(root: &Path) -> Result<Self> {
         let paths = git_files(root)?;
         let mut tree = Self::default();

@@ -64,8 +64,8 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// Formats lines, files and median length of each crate, with the lines of tests in a separate
-/// column.
+/// Formats the number of lines, the number of files and the median length for each crate, with the
+/// lines of tests in a separate column.
 fn by_crate(tree: &Tree) -> String {
     let mut crates: BTreeMap<&str, Vec<(usize, bool)>> = BTreeMap::new();
     for (path, lines) in lengths(tree) {

@@ -25,7 +25,7 @@ pub(super) fn findings(tree: &Tree, limits: &Limits) -> Result<Vec<Finding>> {
     Ok(words.chain(constructions).filter_map(over).collect())
 }
 
-/// Returns the files that people write, except the one that quotes bad words as data.
+/// Returns the files that people write, except the file that quotes discouraged words as data.
 fn written(tree: &Tree) -> impl Iterator<Item = &SourceFile> {
     let files = ["rs", "md", "py"].into_iter().flat_map(|end| tree.with_extension(end));
     files.filter(|file| !file.path.ends_with("tidy/words.rs"))

@@ -23,13 +23,13 @@ use crate::verdict::Typed;
 use crate::{progress, say};
 use question::Asked;
 
-/// Find out whether hedging would help a replicated service: by how much, with which policy, and up
+/// Find out whether hedging would help a replicated service, by how much, with which policy, and up
 /// to what load.
 ///
-/// The command simulates the policies at the given load, and then the best of them at all loads.
-/// This takes a few seconds. Two yardsticks show what is possible: Idealized Hedge, which knows the
-/// future, and the bound O1, in which hiccups cost nothing. The verdict may be no; the exit code is
-/// 0 in either case.
+/// The command simulates the policies at the given load, and then simulates the best of them at all
+/// loads. This takes a few seconds. Two yardsticks show what is possible. The policy Idealized
+/// Hedge knows the future, and in the bound O1 hiccups cost nothing. The verdict may be no; the
+/// exit code is 0 in either case.
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("times").required(true).args(["service_time", "samples"])))]
 #[command(group(clap::ArgGroup::new("load").required(true).args(["utilization", "rate"])))]
@@ -185,7 +185,7 @@ enum Verdict {
     LittleToGain {
         p99_bound: Option<f64>,
     },
-    /// Second copies cost as much as they gain.
+    /// Second copies cost as much latency as they save.
     CostsWhatItGains {
         policy: String,
         p99_gain: Option<f64>,

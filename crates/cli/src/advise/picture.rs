@@ -1,4 +1,4 @@
-//! Plots p99 against utilization as text.
+//! Plots p99 against utilization, as text.
 
 use std::fmt::Write as _;
 

@@ -11,7 +11,7 @@ use super::Args;
 use crate::exit::Stop;
 use crate::root::addresses;
 
-/// The utilization of a first experiment, whose arrival rate is used to convert `--rate` to a
+/// The utilization of a preliminary experiment, whose arrival rate is used to convert `--rate` to a
 /// utilization.
 const HALF: f64 = 0.5;
 
@@ -24,7 +24,7 @@ pub(super) enum Cancel {
     Reset,
 }
 
-/// The input, ready to be simulated.
+/// The input, prepared for simulation.
 pub(super) struct Asked {
     pub(super) experiment: Experiment,
     /// Repetitions of the experiment, each with a new resample of the samples.

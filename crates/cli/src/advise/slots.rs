@@ -2,9 +2,9 @@
 //!
 //! A closed loop sends the same query to the replica repeatedly, first over one connection, then
 //! over as many connections as the kernel's throttler chooses. The throttler doubles the number
-//! while that raises the throughput, then tries levels between the last two. The round trip to the
-//! replica counts as time in a slot, so a round trip that is long compared with the query raises
-//! the result.
+//! while that raises the throughput, then tries levels between the last two numbers. The round trip
+//! to the replica counts as time in a slot, so a round trip that is long compared with the query
+//! raises the result.
 
 use std::cell::Cell;
 use std::fmt;
@@ -29,20 +29,21 @@ const FIRST: u64 = 3;
 /// Longest query time for which the throttler's windows are designed. For longer queries, its clock
 /// is slowed down.
 const QUERY_NS: f64 = 20e6;
-/// If queries get responses, the throttler decides on a level within this time, measured on its own
+/// If the replica responds, the throttler settles on a level within this time, measured on its own
 /// clock.
 const LEVEL_NS: f64 = 5e9;
 
-/// If the share of failed queries is above this, the throughput does not show the number of slots.
+/// If the share of failed queries is above this, the throughput does not reveal the number of
+/// slots.
 const FAILED_MOST: f64 = 0.01;
 /// Levels that could take longer than this are announced.
 const LONG_NS: f64 = 30e9;
 
-/// A measured number of slots.
+/// The number of slots, as measured.
 pub(super) struct Found {
     pub(super) slots: u32,
     target: Target,
-    /// Each number of connections, with its good responses per second.
+    /// The number of good responses per second for each number of connections.
     throughput: Vec<(u32, f64)>,
 }
 
@@ -165,8 +166,8 @@ impl Replica<'_> {
         Ok(Found { slots, target: self.target.clone(), throughput })
     }
 
-    /// Sends the query repeatedly over `connections` connections, until `on_good` breaks or
-    /// `extent` ends.
+    /// Sends the query repeatedly over `connections` connections, until `on_good` returns `Break`
+    /// or the duration or count in `extent` is reached.
     async fn run(
         &mut self,
         connections: u32,

@@ -129,7 +129,7 @@ fn paragraph(text: &str, width: usize) -> String {
     textwrap::fill(text, width.clamp(40, 100)) + "\n\n"
 }
 
-/// A table of the policies, with only the best of the delayed hedges.
+/// A table of the policies, in which only the best of the delayed hedges appears.
 fn table(advice: &Advice) -> String {
     let unit = if advice.unit == "1" { "time units" } else { advice.unit };
     let rival = &advice.rival.policy;
@@ -153,7 +153,7 @@ fn table(advice: &Advice) -> String {
     text + "\n"
 }
 
-/// A warning if p99 is uncertain.
+/// A warning that is shown if p99 is uncertain.
 fn unsettled(advice: &Advice, by_samples: bool, width: usize) -> String {
     let share = |latency: &Latency| Some(latency.p99_ci95? / latency.p99?);
     let Some(psq) = advice.latencies.first().and_then(share).filter(|&share| share > UNSETTLED)

@@ -13,27 +13,27 @@ use crate::args::{Json, Seed};
 use crate::exit::Stop;
 
 /// Length of the warm-up, in mean service times. At a utilization of 70 %, the effect of starting
-/// with empty queues has faded by then.
+/// with empty queues has faded by the end of the warm-up.
 const WARMUP_MEANS: f64 = 100.0;
 const WARMUP_LEAST_NS: f64 = 3e8;
 
-/// Requests per cell. At the default loads, the run takes four minutes, and 25 requests are above
-/// each p99.
+/// Requests per cell. At the default loads, the run takes four minutes, and 25 requests exceed each
+/// p99.
 const REQUESTS: u64 = 2_500;
 /// A 99th percentile needs at least 1,000 requests.
 const QUICK_REQUESTS: u64 = 1_050;
 
-/// Watch a real sharded search service lose its tail, policy by policy.
+/// Watch how a real sharded search service loses its tail latency, policy by policy.
 ///
 /// Builds an index over real text, starts five shards of two leaf processes each and a root, and
-/// walks up a ladder of utilizations with the same requests for every policy. Each leaf holds back
-/// its real response until a drawn service time has passed. The wait does not use the processor, so
-/// ten leaves fit on a small machine.
+/// measures them at increasing utilizations, with the same requests for every policy. Each leaf
+/// holds back its real response until a drawn service time has passed. The wait does not use the
+/// processor, so ten leaves fit on a small machine.
 ///
 /// Utilization is λ P̄ / (r c): λ queries per second with a mean service time of P̄, on the r
 /// replicas of a shard with c slots each. It is the fraction of slots that would be busy if every
-/// query ran once. "Copies per query" is the mean number of replicas of a shard on which a query
-/// ran: 1 without hedging, 2 if every query is sent twice.
+/// query ran once. "Copies per query" is the mean number of replicas of a shard that run a query: 1
+/// without hedging, 2 if every query is sent twice.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Run three loads and four policies (no fixed delay), in about a minute
@@ -124,7 +124,7 @@ impl Args {
             return bad(format!("--throttle {share:?}: give a share of a core from 0.01 to 1"));
         }
         let real = self.pause.is_some() || self.throttle.is_some();
-        // As on the paper's compute-optimized machines (document 001 §5).
+        // These are the hiccups of the paper's compute-optimized machines (document 001 §5).
         let usual = Hiccup { probability: 0.003, duration_ns: (15.0 * mean) as u64 };
         let plan = Plan {
             args: self,
@@ -155,7 +155,7 @@ impl Args {
         if let Some(load) = loads.iter().find(|load| !(0.01..1.0).contains(*load)) {
             return bad(format!("--utilization {load:?}: give utilizations from 0.01 to below 1"));
         }
-        // Sorted for the report and the plots.
+        // The loads are sorted for the report and the plots.
         loads.sort_by(f64::total_cmp);
         if let Some(pair) = loads.windows(2).find(|pair| same_load(pair[0], pair[1])) {
             return bad(format!("--utilization {} is used twice; give each load once", pair[0]));
@@ -165,7 +165,7 @@ impl Args {
 
     /// Parses the policies. `mean` is the mean service time of a query, in nanoseconds.
     fn policies(&self, mean: f64) -> Result<Vec<(String, Policy)>, Stop> {
-        // A delay of 5 P̄ was best in the thesis (document 000 §4.6). These are the strongest
+        // In the thesis (document 000 §4.6), a delay of 5 P̄ was best. These are the strongest
         // delayed hedges: they stop the loser, as in the papers, and send copies to the replica
         // with the fewest outstanding copies.
         let delay = duration::format((5.0 * mean) as u64);
@@ -179,7 +179,8 @@ impl Args {
         let policies = names.into_iter().map(|name| -> Result<_, Stop> {
             let policy = crate::root::policy(&name)
                 .map_err(|why| Stop::BadInput(format!("--policy: {why}")))?;
-            // The root would report this only after the first policy has been measured.
+            // Without this check, the root would report the error only after the first policy has
+            // been measured.
             let topology = Topology::replicated(self.replicas, self.slots);
             let limits = Limits { cancel: true, ..Limits::default() };
             policy
@@ -213,7 +214,8 @@ fn quoted(word: &str) -> String {
 }
 
 impl Plan<'_> {
-    /// Requests per second at a utilization, as the thesis defines it: λ = ρ r c / P̄.
+    /// Returns the rate in requests per second at a utilization, as the thesis defines it: λ = ρ r
+    /// c / P̄.
     pub(super) fn rate(&self, load: f64) -> f64 {
         load * f64::from(self.args.replicas * self.args.slots) / (self.service_mean_ns / 1e9)
     }
@@ -224,7 +226,7 @@ impl Plan<'_> {
         (WARMUP_MEANS * self.service_mean_ns).max(WARMUP_LEAST_NS) as u64
     }
 
-    /// A note if hiccups push a load beyond the capacity of the leaves.
+    /// A note that is shown if hiccups push a load beyond the capacity of the leaves.
     pub(super) fn overload(&self) -> Option<String> {
         let hiccup = self.hiccup?;
         let longer_ns = hiccup.probability * hiccup.duration_ns as f64;

@@ -1,5 +1,6 @@
-//! Derives the findings from the figures: which policies are compared, by how much they differ, and
-//! the sentences about that. The report and the terminal both use these, so that they agree.
+//! Derives the findings from the figures: the policies that are compared, the differences between
+//! them, and the sentences that describe these differences. The report and the terminal both use
+//! these, so that they agree.
 
 use curtail_load::SAMPLES_ABOVE_MIN;
 
@@ -12,9 +13,11 @@ use crate::plot::palette::{Look, looks};
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) results: &'a Results,
-    /// The policy that the others are compared with: `psq` if it ran, else the first.
+    /// The policy that the others are compared with, which is `psq` if it ran, and otherwise the
+    /// first.
     pub(crate) baseline: Option<&'a str>,
-    /// The policy that the demo is about: LÆDGE, else our own rescue, else the last.
+    /// The policy that the demo is about, which is LÆDGE if it ran, otherwise our own rescue, and
+    /// otherwise the last policy.
     pub(crate) subject: Option<&'a str>,
 }
 
@@ -27,12 +30,12 @@ impl<'a> View<'a> {
         View { results, baseline, subject }
     }
 
-    /// The look of each policy.
+    /// The style of each policy in the figures.
     pub(crate) fn looks(self) -> Vec<(&'a str, Look)> {
         looks(self.results.policies(), self.baseline, self.subject)
     }
 
-    /// The looks, with the names that the figures use.
+    /// The styles of the policies, with the names that the figures use.
     pub(crate) fn key(self) -> Vec<(String, Look)> {
         self.looks().into_iter().map(|(name, look)| (policy(name).short, look)).collect()
     }
@@ -72,9 +75,9 @@ impl<'a> View<'a> {
         format!("Lowest 99th percentile measured: {}.", best.join("; "))
     }
 
-    /// Compares rescue with the hedge with a learned delay, in sentences. They list the loads at
-    /// which rescue is significantly faster, the loads at which this run cannot distinguish the
-    /// two, and the loads at which rescue is significantly slower.
+    /// Compares rescue with the learned-delay hedge, in sentences. They list the loads at which
+    /// rescue is significantly faster, the loads at which this run cannot distinguish the two, and
+    /// the loads at which rescue is significantly slower.
     fn learned(self) -> String {
         let Some((rescue, learned)) = self.results.rivals() else { return String::new() };
         let cells = self.results.policies.get(rescue).into_iter().flatten();
@@ -149,7 +152,7 @@ pub(crate) fn needed(quantile: f64) -> String {
     count((SAMPLES_ABOVE_MIN as f64 / (1.0 - quantile)).round() as u64)
 }
 
-/// Copies per query, if any copy ran.
+/// The mean number of copies per query, or `None` if no copy ran.
 pub(crate) fn copies_per_query(cell: &LoadPoint) -> Option<f64> {
     Some(cell.copies_per_query).filter(|copies| copies.is_finite() && *copies > 0.0)
 }
@@ -168,7 +171,7 @@ pub(crate) fn interval(gain: Gain) -> String {
 /// The finding, and its qualifications.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Headline {
-    /// A warning to read first: the machine was busy. May be empty.
+    /// A warning that the machine was busy, which should be read first. May be empty.
     pub(crate) first: String,
     pub(crate) finding: String,
     /// The loads that the finding does not cover. May be empty.
@@ -176,14 +179,14 @@ pub(crate) struct Headline {
     /// The finding about rescue, if the main one is about another policy. May be empty.
     pub(crate) also: String,
     /// The policy with the lowest measured p99 at each load. Empty if only two policies ran,
-    /// because the finding already states it.
+    /// because the finding already states which of them is lower.
     pub(crate) lowest: String,
-    /// Rescue compared with the hedge with a learned delay. May be empty.
+    /// The comparison of rescue with the learned-delay hedge. May be empty.
     pub(crate) learned: String,
 }
 
 /// States the finding, which covers the loads with the best verdict. The other loads are always
-/// listed, so that an average does not hide any.
+/// listed, so that the average does not hide any of them.
 pub(crate) fn headline(results: &Results) -> Headline {
     let view = View::of(results);
     let first = results.busy_machine.as_ref().map_or(String::new(), |busy| busy.text.clone());
@@ -263,17 +266,18 @@ fn summary(group: &Group<'_>) -> (Gain, String, &'static str) {
     (gain, loads, if group.len() > 1 { " on average" } else { "" })
 }
 
-/// Formats a gain: `41 % below`, `12 % above`, `3.4 times`.
+/// Formats a gain, for example as `41 % below`, `12 % above` or `3.4 times`.
 fn relation(gain: f64) -> String {
     match gain {
         gain if gain >= 0.0 => format!("{} below", whole_percent(gain)),
-        // Readers might take "240 % above" for 2.4 times.
+        // Readers might mistake "240 % above" for 2.4 times.
         gain if gain <= -1.0 => format!("{:.1} times", 1.0 - gain),
         gain => format!("{} above", whole_percent(-gain)),
     }
 }
 
-/// Formats the confidence interval: `95 % interval: 31 % to 39 % below`, or `… 6 % below to 4 % above`.
+/// Formats the confidence interval, for example as `95 % interval: 31 % to 39 % below`, or as `… 6
+/// % below to 4 % above`.
 fn sure(Gain { low, high, .. }: Gain) -> String {
     let between = match (low, high) {
         (0.0.., _) => format!("{} to {}", whole_percent(low), relation(high)),

@@ -1,8 +1,8 @@
 //! Computes how far a p99 is below the baseline's, with a confidence interval.
 //!
 //! Both runs send the same requests at the same times, and successive requests are correlated. The
-//! interval therefore comes from a paired bootstrap over blocks: consecutive requests stay
-//! together, and a block is drawn for both runs at once.
+//! interval therefore comes from a paired bootstrap over blocks: the requests in a block stay
+//! together, and each block is drawn from both runs at the same time.
 
 use rand_core::Rng as _;
 use serde::Serialize;
@@ -16,15 +16,17 @@ const RESAMPLES: usize = 400;
 /// Approximate total number of latencies in all bootstrap samples.
 const WORK: usize = 40_000_000;
 
-/// A difference that is certainly smaller than this counts as none, because it would not change a
-/// decision.
+/// A difference that is certainly smaller than this counts as no difference, because it would not
+/// change a decision.
 const SAME: f64 = 0.05;
 
-/// The latencies of a run in nanoseconds, each with its request's place in the schedule.
+/// Returns the mean gain of a group, the loads of its cells, and the text " on average" if there
+/// are several loads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Latencies(pub(super) Vec<(u64, u64)>);
 
-/// Relative reduction of a p99 from the baseline's; negative if the p99 is higher.
+/// Relative reduction of a p99 from the baseline's p99; negative if it is higher than the
+/// baseline's.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Gain {
     pub(crate) value: f64,
@@ -56,7 +58,7 @@ impl Gain {
         Self { value, low, high, verdict }
     }
 
-    /// The gain of a run over the baseline. `None` if either has too few latencies in a block.
+    /// The gain of a run over the baseline. `None` if either run has too few latencies in a block.
     pub(crate) fn between(ours: &Latencies, theirs: &Latencies) -> Option<Self> {
         let places = || ours.0.iter().chain(&theirs.0).map(|(place, _)| *place);
         let (first, last) = (places().min()?, places().max()?);
@@ -75,7 +77,7 @@ impl Gain {
         Some(Self::new(1.0 - value, 1.0 - at(0.975).max(value), 1.0 - at(0.025).min(value)))
     }
 
-    /// The mean gain. Its interval assumes that the gains are independent estimates.
+    /// The mean gain. The interval is computed as if the gains were independent estimates.
     pub(crate) fn mean(of: &[Self]) -> Self {
         let count = of.len() as f64;
         let value = of.iter().map(|gain| gain.value).sum::<f64>() / count;

@@ -36,8 +36,9 @@ pub(super) async fn build(plan: &Plan<'_>, signals: &mut Termination) -> Result<
         built = &mut building => built,
         () = signals.next() => {
             stop.store(true, Ordering::Relaxed);
-            // A build that is stopped removes its directory. If it is almost done, it completes the
-            // index instead. A second signal ends the wait for a corpus that is slow to read.
+            // If a build is stopped, it removes its directory. If a build is almost done when it is
+            // stopped, it completes the index instead. A second signal ends the wait for a corpus
+            // that is slow to read.
             tokio::select! { _ = building => {}, () = signals.next() => {} }
             return Err(Stop::Interrupted("while the index was built"));
         }

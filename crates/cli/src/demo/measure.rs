@@ -19,16 +19,17 @@ use crate::child::Process;
 use crate::exit::Stop;
 use crate::progress;
 
-/// After this many consecutive cells that were disturbed twice, the machine counts as permanently
-/// busy, and cells are no longer repeated.
+/// After this many consecutive cells were disturbed twice, the machine counts as permanently busy,
+/// and further cells are not repeated.
 const REPEATS_IN_VAIN: u32 = 2;
 
-/// Roots of policies that learn. They keep running when the load changes, as in a real service, and
-/// so keep what they have learned. Other policies get a new root for each cell.
+/// The roots of the policies that learn. They keep running when the load changes, as in a real
+/// service, and so keep what they have learned. Other policies get a new root for each cell.
 type Learners = BTreeMap<String, Process>;
 
 /// Measures every policy at every load, and repeats cells that other processes disturbed. The
-/// policies of a load run in sequence, so that background work on the machine affects them alike.
+/// policies run in sequence at each load, so that background work on the machine affects them
+/// alike.
 pub(super) async fn all(
     plan: &Plan<'_>,
     queries: &[String],
@@ -121,14 +122,14 @@ fn targets(plan: &Plan<'_>, queries: &[String], load: usize) -> Vec<String> {
     queries.iter().cycle().take(count).enumerate().map(target).collect()
 }
 
-/// The cell that is being measured.
+/// The cell that is currently being measured.
 #[derive(Clone, Copy)]
 struct Of<'a> {
     bar: &'a ProgressBar,
     name: &'a str,
     /// Index of the load.
     number: usize,
-    /// Seconds of measurement before this cell.
+    /// Seconds of measurement before the start of this cell.
     done: f64,
 }
 

@@ -43,8 +43,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     failure.map_or(Ok(done), Err)
 }
 
-/// Runs the demo until it is done, a signal arrives or something fails, and keeps the cells
-/// measured up to then.
+/// Runs the demo until it is done, a signal arrives or something fails. The cells measured by then
+/// are kept.
 async fn measured(plan: &Plan<'_>) -> Result<(Results, Option<Stop>), Stop> {
     let start = Instant::now();
     let mut signals = Termination::listen_at_terminal()
@@ -56,7 +56,8 @@ async fn measured(plan: &Plan<'_>) -> Result<(Results, Option<Stop>), Stop> {
         measure::all(plan, &built.queries, &mut cluster, &mut results).await
     };
     // Dropping `work` kills every process that it started. Signals are polled first, because they
-    // also reach the child processes. The end of a child is then not a failure.
+    // also reach the child processes. Otherwise, a child that such a signal ends would count as a
+    // failure.
     let done = tokio::select! {
         biased;
         () = signals.next() => None,
@@ -125,7 +126,7 @@ fn finish(args: &Args, mut results: Results) -> Result<ExitCode, Stop> {
         let path = args.out.join(name);
         let done = match text {
             Some(text) => fs::create_dir_all(&args.out).and_then(|()| fs::write(&path, text)),
-            // A file of an earlier run would be mistaken for one of this run.
+            // A file left by an earlier run would be mistaken for a result of this run.
             None => remove(&path),
         };
         let lacking = |error| format!("{}: cannot be written: {error}", path.display());

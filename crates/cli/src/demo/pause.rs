@@ -44,8 +44,8 @@ impl fmt::Display for Pauses {
 
 /// Stops these processes at random times. Dropping the set resumes them.
 ///
-/// The times depend on `number`, so each load has its own times, and all policies of a load get the
-/// same ones.
+/// The times depend on `number`, so each load has its own times, which are the same for all
+/// policies.
 pub(super) fn start(pauses: Pauses, leaves: &[u32], number: usize, seed: u64) -> JoinSet<()> {
     let mut set = JoinSet::new();
     for (leaf, &process) in leaves.iter().enumerate() {
@@ -64,7 +64,7 @@ pub(super) fn start(pauses: Pauses, leaves: &[u32], number: usize, seed: u64) ->
     set
 }
 
-/// A process that is stopped until this is dropped.
+/// A process that is stopped until this value is dropped.
 struct Stopped(Pid);
 
 impl Stopped {

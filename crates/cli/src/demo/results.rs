@@ -12,7 +12,8 @@ use crate::verdict::Typed;
 /// The document of `curtail demo --json`.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Results {
-    /// Utilizations of the leaves, based on the queries' own service time: λ P̄ / (r c).
+    /// Utilizations of the leaves, based on the mean of the queries' own service time: λ P̄ / (r
+    /// c).
     pub(crate) loads: Vec<f64>,
     /// The cells of each policy, one per load.
     pub(crate) policies: BTreeMap<String, Vec<LoadPoint>>,
@@ -21,7 +22,7 @@ pub(crate) struct Results {
     pub(crate) order: Vec<String>,
     /// The measured system, and how it was measured.
     pub(crate) setup: Setup,
-    /// Set if other processes disturbed some cells. Must be read before any figure.
+    /// Set if other processes disturbed some cells. This warning must be read before any figure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) busy_machine: Option<Typed<Busy>>,
     /// Whether the run stopped early, so that cells are missing.
@@ -50,9 +51,9 @@ pub(crate) struct LoadPoint {
     pub(crate) load: f64,
     /// Median latency, in ms.
     pub(crate) p50_ms: Option<f64>,
-    /// In ms; `None` if fewer than 10 samples are above it.
+    /// The 99th percentile of the latency, in ms; `None` if fewer than 10 samples are above it.
     pub(crate) p99_ms: Option<f64>,
-    /// In ms; `None` if fewer than 10 samples are above it.
+    /// The 99.9th percentile of the latency, in ms; `None` if fewer than 10 samples are above it.
     pub(crate) p999_ms: Option<f64>,
     /// Mean number of copies per query.
     pub(crate) copies_per_query: f64,
@@ -88,7 +89,7 @@ pub(crate) struct LoadPoint {
     /// Gain over the baseline, if both measurements are sound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p99_gain: Option<Gain>,
-    /// Gain of rescue over the hedge with a learned delay, if both are sound.
+    /// The gain of rescue over the learned-delay hedge, if both measurements are sound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p99_gain_over_learned: Option<Gain>,
     #[serde(skip)]
@@ -166,19 +167,20 @@ impl Results {
         self.order.iter().map(String::as_str)
     }
 
-    /// The policy that the others are compared with: `psq` if it ran, else the first.
+    /// The policy that the others are compared with, which is `psq` if it ran, and otherwise the
+    /// first.
     pub(crate) fn baseline(&self) -> Option<&str> {
         self.policies().find(|name| *name == "psq").or_else(|| self.policies().next())
     }
 
-    /// Rescue and the hedge with a learned delay, if both ran.
+    /// Rescue and the learned-delay hedge, if both ran.
     pub(crate) fn rivals(&self) -> Option<(&str, &str)> {
         let named = |prefix: &str| self.policies().find(|name| name.starts_with(prefix));
         named("rescue").zip(named("delayed:p"))
     }
 
-    /// Compares every cell with the baseline's at the same load, and cells of rescue with those of
-    /// the learned delay.
+    /// Compares every cell with the baseline's cell at the same load, and the cells of rescue with
+    /// those of the learned-delay hedge.
     pub(crate) fn compare(&mut self) {
         let Some(baseline) = self.baseline().map(str::to_owned) else { return };
         let cells = |of: &str| self.policies.get(of).cloned().unwrap_or_default();
@@ -195,8 +197,8 @@ impl Results {
     }
 }
 
-/// The gain in p99 of `ours` over the cell of `theirs` at the same load, if both measurements are
-/// sound.
+/// The reduction of p99 from the cell of `theirs` to the cell of `ours` at the same load, if both
+/// measurements are sound.
 fn gain_over(theirs: &[LoadPoint], ours: &LoadPoint) -> Option<Gain> {
     let sound = |cell: &&LoadPoint| cell.sound() && cell.p99_ms.is_some();
     let theirs = theirs.iter().find(|theirs| same_load(theirs.load, ours.load));

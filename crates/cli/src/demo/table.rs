@@ -1,4 +1,5 @@
-//! The figures as a table for a terminal and for the page, and the text around it on a terminal.
+//! The table of figures for a terminal and for the page, and the text that accompanies it on a
+//! terminal.
 
 use std::fmt::Write as _;
 
@@ -7,7 +8,7 @@ use super::results::{LoadPoint, Results};
 use crate::plot::format::{NONE, count, policy, three, three_or_none, two_lines, utilization};
 use crate::table::{Group, Table, Tone};
 
-/// On a terminal with fewer columns, minor columns of the table are left out.
+/// Minor columns of the table are left out on a terminal with fewer columns than this.
 const WIDTH_FULL: usize = 72;
 
 /// Where the table is shown, which determines its columns.
@@ -22,7 +23,7 @@ pub(super) enum Room {
 struct Column {
     name: &'static str,
     unit: String,
-    /// The narrowest place in which it is shown.
+    /// The narrowest place in which the column is shown.
     from: Room,
     of: fn(View<'_>, &str, &LoadPoint) -> String,
 }

@@ -1,6 +1,6 @@
 //! Real hiccups that the scheduler causes: each leaf gets a control group with a share of one core,
-//! like a container with a CPU limit. A leaf that has exhausted its share for a period waits for
-//! the next period.
+//! like a container with a CPU limit. A leaf that has exhausted its share of a period waits for the
+//! next period.
 
 use curtail_jitter::machine::CpuLimit;
 

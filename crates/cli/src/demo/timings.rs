@@ -1,8 +1,8 @@
 //! The timings of each request, shard by shard, as a table. The difference between a column and the
-//! one before it is the time in queues, on the network and in timers.
+//! one before it is the time spent in queues, on the network and in timers.
 //!
-//! The client measures `latency_ns` from the time when the request was due. The other times are
-//! those of [`ShardTiming`]. A request has a row per shard. Only good responses have rows.
+//! The client measures `latency_ns` from the time when the request was due. The other times are the
+//! fields of [`ShardTiming`]. A request has a row per shard. Only good responses have rows.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
@@ -18,8 +18,8 @@ pub(super) const FILE: &str = "timings.csv";
 
 const HEADER: &str = "load,policy,request,latency_ns,shard,took_ns,ran_ns,served_ns,drawn_ns";
 
-/// A good response. Its header is parsed later, so that parsing does not disturb the requests that
-/// are still being measured.
+/// A good response. The timing header is parsed later, so that parsing does not disturb the
+/// requests that are still being measured.
 pub(super) struct Timed {
     request: u64,
     latency_ns: u64,

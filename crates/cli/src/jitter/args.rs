@@ -18,11 +18,11 @@ pub(super) const LEAST: u32 = 20;
 
 /// Measure how much of a service's variability comes from the query, and how much from the machine.
 ///
-/// Executes every query many times in random order. P is the shortest time of a query; J, the
-/// IQ-jitter, is the rest of an execution's time. If a statistical test finds two modes in J, a
-/// fitted mixture separates hiccups from noise. The estimates have confidence intervals. Between
-/// turns of executions, an idle loop runs on every processor: whatever interrupts the loop would
-/// also interrupt a leaf.
+/// Executes every query many times in random order. P is the shortest execution time of a query; J,
+/// the IQ-jitter, is the remainder of an execution's time. If a statistical test finds two modes in
+/// J, a fitted mixture separates hiccups from noise. The estimates have confidence intervals.
+/// Between turns of executions, an idle loop runs on every processor, because whatever interrupts
+/// the loop would also interrupt a leaf.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -123,7 +123,8 @@ pub(super) struct Work {
     pub(super) turn_ns: u64,
 }
 
-/// The protocol. Without a rate there is one query at a time, even if a connection has room for more.
+/// The protocol. Without a rate, there is one outstanding query at a time, even if a connection has
+/// room for more.
 fn protocol(args: &Args, scheme: Scheme) -> Result<Protocol, Stop> {
     let protocol = args.protocol.protocol();
     if args.rate.is_some() || !has_streams(&protocol, scheme) {

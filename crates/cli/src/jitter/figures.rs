@@ -1,4 +1,5 @@
-//! The figures of `curtail jitter`: Figures 6.1 and 6.2 of document 000, from this measurement.
+//! The figures of `curtail jitter`, which are Figures 6.1 and 6.2 of document 000 drawn from this
+//! measurement.
 
 use curtail_jitter::{self as jitter, Ccdf, Executions, View};
 
@@ -9,7 +10,7 @@ use crate::plot::dots::{self, Dots};
 use crate::plot::format::three;
 use crate::plot::palette::{Look, look};
 
-/// The number of points in a curve, and the numbers of dots and line points in a panel.
+/// The number of points in a curve, and the number of dots and of line points in a panel.
 const CURVE_POINTS: usize = 400;
 const DOTS: usize = 3_000;
 /// Maximum number of classes with their own curves and panels. Only the most frequent ones are
@@ -19,7 +20,7 @@ pub(super) const CLASSES: usize = 6;
 const LEFT_OUT: f64 = 0.05;
 /// The size, class and id suffix of a figure, as in [`crate::plot::FIGURE_SIZES`].
 type Size = (f64, f64, &'static str, &'static str);
-/// A figure beside others.
+/// A figure that is shown next to others.
 const SMALL: Size = (320.0, 300.0, "small", "");
 
 /// The data to draw.
@@ -40,7 +41,7 @@ pub(super) const PARTS: [Part; 3] = [
 
 const BORDER: (&str, usize) = ("hiccups from here on", 6);
 
-/// The names and styles of the parts, and of the start of hiccups.
+/// The names and styles of the parts, and of the line that marks the shortest hiccup.
 pub(super) fn parts(found: &Found) -> Vec<(String, Look)> {
     let all = PARTS.map(|(name, color, ..)| (name, color));
     let all = all.into_iter().chain(found.hiccups_from_ns.map(|_| BORDER));
@@ -84,7 +85,7 @@ impl<'a> Figures<'a> {
         chart(&format!("components{end}"), title, &curves, (width, height, class, end))
     }
 
-    /// One part, over all queries and by class: a panel of Figure 6.1.
+    /// The curves of one part for all queries and for each class, as in a panel of Figure 6.1.
     pub(super) fn by_class(&self, (name, _, id, of): &Part) -> Option<String> {
         let whole = self.executions.all().ccdf(CURVE_POINTS);
         let mut curves = vec![curve("all", look(0), of(&whole))];
@@ -96,13 +97,13 @@ impl<'a> Figures<'a> {
         chart(&format!("classes-{id}"), &title, &curves, SMALL)
     }
 
-    /// J of the executions of all queries, ordered by P: Figure 6.2.
+    /// Figure 6.2, which shows J of all executions, with the queries ordered by P.
     pub(super) fn ranked(&self, size: Size) -> Option<String> {
         let title = "J of executions, by query in order of P";
         self.panel(self.executions.all(), &format!("ranked{}", size.3), title, size)
     }
 
-    /// J of the executions of a class: a panel of Figure 6.2.
+    /// One panel of Figure 6.2, which shows J of the executions of a class.
     pub(super) fn ranked_class(&self, at: usize, name: &str) -> Option<String> {
         let title = format!("J of executions of {name}, by query in order of P");
         let (width, height, class, end) = SMALL;
@@ -151,10 +152,11 @@ impl<'a> Figures<'a> {
     }
 }
 
-/// The points of a curve, both as logarithms; starts at the first time that has a logarithm.
+/// The points of a curve, with logarithms of both coordinates. The curve starts at the first time
+/// that has a logarithm.
 fn curve(name: &str, look: Look, points: &[(u64, f64)]) -> Curve {
     let start = points.iter().position(|&(ns, share)| share <= 1.0 - LEFT_OUT && ns > 0);
-    // Keeps the only point if all times are equal.
+    // If all times are equal, the only point is kept.
     let start = start.unwrap_or(points.len().saturating_sub(1));
     let points = points.iter().skip(start).filter(|point| point.0 > 0);
     let points = points.map(|&(ns, share)| ((ns as f64 / 1e6).log10(), share.log10()));

@@ -71,7 +71,7 @@ pub(super) async fn measure(
     let interrupted = matches!(turned, Turned::Interrupted);
     let ended = match turned {
         Turned::InVain(why) if turns.each.is_empty() => return Err(Stop::Lacking(why.text)),
-        // Keeps the measurements so far.
+        // Keeps what has been measured up to this point.
         Turned::InVain(why) => Some(why),
         Turned::Well | Turned::Early | Turned::Interrupted => None,
     };

@@ -1,4 +1,4 @@
-//! Turns of executions: the order of queries, and when to stop.
+//! Turns of executions: determines the order of the queries, and when to stop.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -20,18 +20,18 @@ use crate::load::ms;
 use crate::signals::Termination;
 use crate::verdict::Typed;
 
-/// The maximum number of executions, including failed ones, as a multiple of the number needed.
+/// The maximum number of executions, including failed ones, as a multiple of the required number.
 const FAILURES_FACTOR: u64 = 2;
-/// Up to this number of turns in a row may, by chance, have no execution.
+/// Up to this number of consecutive turns may, by chance, have no execution.
 const FRUITLESS_MAX: u32 = 10;
-/// Up to this number of turns in a row may end early because of bad responses: a server may be down
-/// for a moment.
+/// Up to this number of consecutive turns may end early because of bad responses, because a server
+/// may be down for a moment.
 const BROKEN_MAX: u32 = 3;
 /// The pause after such a turn; at most the length of a turn.
 const PAUSE: Duration = Duration::from_secs(1);
-/// If a turn has fewer responses than this, it can happen by chance that none of them counts.
+/// If a turn has fewer responses than this, it is possible by chance that none of them counts.
 const USELESS_LEAST: u64 = 100;
-/// If there has been no response so far, the run stops after this time and this many failures.
+/// If no response has arrived after this time and this many failures, the run stops.
 const SILENCE_NS: u64 = 2_000_000_000;
 const FAILURES_LEAST: u64 = 5;
 /// Convergence of P is checked again after the number of executions has grown by this factor.
@@ -65,13 +65,13 @@ pub(super) struct Execution {
     pub(super) ended: Instant,
 }
 
-/// How a turn ended.
+/// The outcome of a turn.
 pub(super) enum Turned {
     Well,
-    /// Early, because of bad responses; the next turn may be better.
+    /// The turn ended early because of bad responses; the next turn may be better.
     Early,
     Interrupted,
-    /// More turns would not help, for this reason.
+    /// More turns would not help, for the given reason.
     InVain(Typed<Ended>),
 }
 
@@ -95,7 +95,7 @@ pub(super) struct Turns<'a> {
     useless: u64,
     /// Executions before this turn.
     before: usize,
-    /// Turns in a row without a failure and without an execution.
+    /// Consecutive turns without a failure and without an execution.
     fruitless: u32,
     /// Whether this turn ended early because further requests would have failed.
     broken: bool,
@@ -201,7 +201,7 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// Waits before the next turn, because the server may come back.
+    /// Waits before the next turn, because the server may recover in the meantime.
     async fn pause(&self, signals: &mut Termination) -> Turned {
         self.bar.set_message("waiting for good responses");
         let pause = PAUSE.min(Duration::from_nanos(self.work.turn_ns));
@@ -211,8 +211,8 @@ impl<'a> Turns<'a> {
         }
     }
 
-    /// Puts the queries with the fewest executions first, in random order among equals, because a
-    /// turn may be shorter than a round.
+    /// Puts the queries with the fewest executions first, because a turn may be shorter than a
+    /// round. Queries with equally many executions are in random order.
     fn line_up(&mut self, seed: u64) {
         let mut rng = seed::rng(seed::stream(seed, &[b"jitter", b"order"]));
         let mut order: Vec<_> = self
@@ -225,7 +225,7 @@ impl<'a> Turns<'a> {
         self.order = order.into_iter().map(|(_, _, query)| query).collect();
     }
 
-    /// Decides what follows a turn without an execution; `first` is its first failure.
+    /// Decides what to do after a turn without an execution; `first` is its first failure.
     fn in_vain(&mut self, first: Option<String>) -> Turned {
         let target = &self.work.plan.target;
         if let Some(first) = first {
@@ -291,7 +291,7 @@ impl<'a> Turns<'a> {
         // A service time does not include the time to open a connection.
         if !response.good || response.opened || self.enough != Enough::NotYet {
             self.useless += u64::from(self.executions.len() == self.before);
-            // End the turn, because further requests would fail.
+            // End the turn, because further requests would also fail.
             self.broken |= self.is_refused(query) || self.is_useless();
             return if self.broken { ControlFlow::Break(()) } else { self.go_on() };
         }
@@ -343,7 +343,7 @@ impl<'a> Turns<'a> {
         self.check_at = if done < most {
             ((done as f64 * CHECK_AGAIN) as usize).max(done + queries.min(1_000)).min(most)
         } else {
-            // After failures some queries are a round behind.
+            // After failures, some queries have one execution less than the others.
             done + (queries / 4).clamp(1, 1_000)
         };
     }

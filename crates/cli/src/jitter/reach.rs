@@ -1,15 +1,15 @@
 //! Decides whether the requested load was reached over all turns.
 //!
 //! If queries arrive faster than they are served, they queue, and P includes the wait. A single
-//! turn is not enough to decide, because it may end early or contain a pause of the leaf.
+//! turn is not enough to decide, because it may end early or include a pause of the leaf.
 
 use curtail_load::{Errors, Invalid, Report};
 use serde::Serialize;
 
 use crate::verdict::Typed;
 
-/// Up to this number of late queries may be due to chance: a turn that ends early leaves a few
-/// outstanding.
+/// Up to this number of late queries may be due to chance, because a few queries are still
+/// outstanding when a turn ends early.
 const CHANCE: u64 = 20;
 /// The fraction of queries that may be late.
 const SHARE_FINE: f64 = 0.03;
@@ -59,7 +59,7 @@ impl Reach {
         }
     }
 
-    /// If the load was missed, returns why P and J do not hold for this rate.
+    /// If the load was missed, returns the reason why P and J are not valid for this rate.
     pub(super) fn missed(&self, rate: f64) -> Option<Typed<Missed>> {
         let late = self.unanswered.max(self.waited);
         let too_many = late > CHANCE && late as f64 > SHARE_FINE * self.due as f64;

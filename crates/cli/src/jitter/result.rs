@@ -28,15 +28,15 @@ pub(super) struct Found {
     /// The smallest number of executions of a query, and whether that is enough.
     pub(super) repetitions: u32,
     pub(super) enough: &'static str,
-    /// True if there was one query at a time, so that none waited. Otherwise `rate` is set, per
-    /// second.
+    /// True if the queries ran one at a time, so that none of them waited. Otherwise, `rate` is set
+    /// to the number of queries per second.
     pub(super) unloaded: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rate: Option<f64>,
     /// Whether this rate was reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rate_reached: Option<bool>,
-    /// Why P and J do not hold for this rate.
+    /// The reason why P and J are not valid for this rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rate_missed: Option<Typed<Missed>>,
     pub(super) errors: Errors,
@@ -44,7 +44,7 @@ pub(super) struct Found {
     pub(super) hiccup: Hiccup,
     /// The smallest J at which an execution is more likely than not to contain a hiccup.
     pub(super) hiccups_from_ns: Option<f64>,
-    /// Modes between the body and the hiccups.
+    /// Modes of J that lie between the body of the distribution and the hiccups.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) intermediate: Vec<Intermediate>,
     pub(super) floor: FloorFound,
@@ -103,7 +103,7 @@ pub(super) struct FloorFound {
     pub(super) longest_gap_ns: u64,
 }
 
-/// Mean times of some queries, and all of their hiccups, whatever their cause.
+/// The mean times of some queries, and all of their hiccups, whatever the cause.
 #[derive(Debug, Serialize)]
 pub(super) struct Means {
     pub(super) queries: usize,
@@ -227,8 +227,8 @@ pub(super) fn conclude(measured: &Measured, plan: &Plan, samples: &Path) -> Foun
     }
 }
 
-/// The leaf's own hiccups. If the cause is undecided, the interval of the probability also covers
-/// the interval for all observed hiccups.
+/// The leaf's own hiccups. If the cause is undecided, the confidence interval of the probability
+/// also covers the interval for all observed hiccups.
 fn own(attribution: Option<&Attribution>, summary: &Summary, undecided: bool) -> Hiccup {
     let (seen, bimodal) = (&summary.hiccups, summary.modality.bimodal);
     match attribution.and_then(|of| of.leaf) {
@@ -251,7 +251,7 @@ fn causes(measured: &Measured, summary: &Summary) -> Option<Causes> {
     Some(Causes::count(causes))
 }
 
-/// How much longer an execution took than its query's P.
+/// Returns how much longer an execution took than the P of its query.
 pub(super) fn jitter_ns(measured: &Measured, execution: &Execution) -> u64 {
     let p_ns = measured.executions.p_ns(execution.query);
     execution.service_ns.saturating_sub(p_ns.unwrap_or(execution.service_ns))

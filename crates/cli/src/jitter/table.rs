@@ -129,7 +129,7 @@ pub(super) fn hiccups(found: &Found) -> Table {
     Table::plain(head, rows)
 }
 
-/// Explains the machine's hiccups, and the intervals without hiccups.
+/// Explains the machine's hiccups, and the confidence intervals without hiccups.
 pub(super) fn about_hiccups(found: &Found) -> String {
     let floor = &found.floor;
     let mut text = if floor.observed_ns == 0 {

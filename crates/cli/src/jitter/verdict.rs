@@ -14,7 +14,7 @@ pub(super) enum Verdict {
         needed: u32,
     },
     NoHiccups,
-    /// The leaf waits for a processor.
+    /// The leaf waits for a processor during its hiccups.
     ProcessorWaits,
     Leaf,
     LeafAndMachine,

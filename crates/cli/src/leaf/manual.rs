@@ -1,7 +1,7 @@
 //! The default index of a leaf: the guides of this program, which are compiled in.
 //!
-//! With them, a leaf starts within milliseconds on a machine without other data, and leaves no
-//! files behind.
+//! With them, a leaf starts within milliseconds on a machine without other data, and does not leave
+//! any files behind.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

@@ -23,11 +23,11 @@ use manual::Manual;
 /// that the demo has built. A search takes about 100 us. To imitate a slower service, the leaf
 /// delays its responses without using the processor, so several leaves fit on a small machine.
 ///
-/// A query's own service time P (--service-time) is drawn from its target, so it is the same
+/// A query's own service time P (--service-time) is determined by its target, so it is the same
 /// whenever and wherever that query is served; /search?q=tail&n=1 and /search?q=tail&n=2 are two
-/// queries. Hiccups (--hiccup) are drawn separately for every execution. The leaf serves one query
-/// at a time (--slots), and others wait in line. GET /stats returns counters, /health whether the
-/// leaf is up, and /load its current load (for prequal's `probe`).
+/// different queries. Hiccups (--hiccup) are drawn separately for every execution. The leaf serves
+/// one query at a time (--slots), and others wait in line. GET /stats returns counters, /health
+/// whether the leaf is up, and /load its current load (for prequal's `probe`).
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PROBABILITY:SPAN", allow_hyphen_values = true)]
     hiccup: Option<Hiccup>,
     /// Give exactly one hiccup to each group of 1/PROBABILITY consecutively numbered queries, so
-    /// that short runs get their share
+    /// that short runs have the expected number of hiccups
     #[arg(long, requires = "hiccup")]
     stratified: bool,
     /// Alternate between periods at normal speed and periods that are slower by FACTOR, such as

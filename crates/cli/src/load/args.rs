@@ -13,11 +13,12 @@ use crate::agent::TokenArgs;
 use crate::args::{Json, Seed};
 use crate::exit::Stop;
 
-/// Send requests at a fixed rate, however slow the responses are, and report honest latencies.
+/// Send requests at a fixed rate, no matter how slow the responses are, and report latencies
+/// without coordinated omission.
 ///
-/// Open loop: every request has an intended time, and its latency counts from that time, so a stall
-/// shows in all requests that it delays. A run is *invalid* (exit code 1) if its figures do not
-/// describe the requested load.
+/// Open loop: every request has an intended send time, and its latency counts from that time, so a
+/// stall increases the latency of all requests that it delays. A run is *invalid* (exit code 1) if
+/// its figures do not describe the requested load.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -46,7 +47,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "X", value_parser = number, requires = "arrivals", conflicts_with = "rate", help_heading = LOAD)]
     speed: Option<f64>,
     /// Closed loop: each connection sends its next request after a response. Finds the highest
-    /// throughput of a server; the latencies do not include the time that other clients would wait
+    /// throughput of a server; the latencies exclude the time for which other clients would have to
+    /// wait
     #[arg(long, help_heading = LOAD)]
     closed: bool,
     /// How long to measure [default: 10s, or the length of the steps]
@@ -110,7 +112,7 @@ const SENDER: &str = "Sender";
 /// The source of timestamps.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Stamps {
-    /// This program, so its own wake-up time is included
+    /// This program, so the timestamps include its own wake-up time
     User,
     /// The kernel, through SO_TIMESTAMPING
     Kernel,
@@ -138,8 +140,8 @@ fn per_mille(text: &str) -> Result<u32, String> {
     let percent = text.trim().trim_start_matches('p').parse::<f64>().ok();
     let per_mille = percent.map(|percent| percent * 10.0);
     let inside = per_mille.filter(|per_mille| (1.0..1_000.0).contains(&per_mille.round()));
-    // Not rounded to a tenth, because 99.94 is not 99.9. The tolerance is needed because most
-    // decimal fractions are inexact in binary.
+    // The value is not rounded to a tenth, because 99.94 is not 99.9. The tolerance is needed
+    // because most decimal fractions are inexact in binary.
     let whole = inside.filter(|per_mille| (per_mille - per_mille.round()).abs() < 1e-6);
     whole
         .map(|per_mille| per_mille.round() as u32)

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
             return Err(stop);
         }
     };
-    // Print first, then write. If one fails, the other still happens.
+    // Print first, then write. If one of the two fails, the other is still done.
     let printed = print(args, &report);
     let written = results.map_or(Ok(()), |results| results.finish(&plan, &report));
     printed.and(written)?;

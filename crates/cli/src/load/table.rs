@@ -26,7 +26,7 @@ fn at_least(ns: u64) -> String {
     }
 }
 
-/// The figures of a latency, some of which are lower bounds.
+/// The figures of a latency, each of which may be a lower bound.
 pub(crate) fn bounded(of: &Summary, bounds: &[impl AsRef<str>]) -> [Option<String>; 7] {
     let is_bound = |name: &str| bounds.iter().any(|bound| bound.as_ref() == name);
     let shown = |at: usize| {
@@ -113,10 +113,10 @@ fn requested_load(report: &Report) -> String {
     text
 }
 
-/// The width of names.
+/// The width of the name column.
 const NAME: usize = 16;
 
-/// A name, and the figures that fit beside it: p50, p90, p99, p99.9, and the maximum.
+/// A row with a name, and the figures that fit next to it: p50, p90, p99, p99.9, and the maximum.
 pub(crate) fn line(wide: usize, name: &str, cells: &[Option<String>]) -> String {
     let shown = [0, 1, 3, 4, 5].into_iter().filter_map(|at| cells.get(at)).cloned();
     let cells = shown.map(|cell| cell.unwrap_or_else(|| "–".into()));
@@ -136,7 +136,7 @@ fn latencies(report: &Report) -> String {
     text + &times("schedule lag", &report.schedule_lag_ns)
 }
 
-/// The parts of the percentiles.
+/// The parts of which each percentile consists.
 fn parts(report: &Report) -> String {
     if !report.split_ns.any() {
         return String::new();
@@ -211,7 +211,7 @@ fn stamped(stamps: &Stamps) -> String {
     }
 }
 
-/// A device's clock, and its difference from the system's.
+/// The clock of a device, and its difference from the system clock.
 fn clock(of: &DeviceClock) -> String {
     let DeviceClock { device, clock, ahead_ns, within_ns } = of;
     let direction = if *ahead_ns < 0 { "behind" } else { "ahead of" };
@@ -238,7 +238,7 @@ pub(super) fn when(failures: &Failures) -> String {
     text
 }
 
-/// Server behavior that is not a failure, but that the user should know about.
+/// Behavior of the server that is not a failure, but that the user should know about.
 pub(super) fn remarks(report: &Report) -> Vec<String> {
     let Report { sent_again, unasked, .. } = report;
     let again = format!(

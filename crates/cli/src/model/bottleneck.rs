@@ -18,9 +18,9 @@ const FORM: &str = "NAME,VISITS,SERVICE,SERVERS";
 /// Find which component saturates first, and at what throughput, which is the maximum of the whole
 /// system.
 ///
-/// A request visits a component VISITS times. A visit takes SERVICE on average, not counting the
-/// wait. The component has SERVERS servers. Visits may be fractions: 0.2 if one request in five
-/// reaches the component. The results hold for any distributions.
+/// A visit takes SERVICE on average, excluding the waiting time. A visit takes SERVICE on average,
+/// not counting the wait. The component has SERVERS servers. Visits may be fractions: 0.2 if one
+/// request in five reaches the component. The results are valid for any distributions.
 ///
 /// Each line of the file describes a component as NAME,VISITS,SERVICE,SERVERS. A header line is
 /// skipped, and `#` starts a comment. Either all service times have a unit (5ms), or none do.
@@ -95,7 +95,7 @@ fn components(file: &Path, unit: &mut OneUnit) -> Result<Vec<Component>, Stop> {
             mean_service: unit.read(service)?,
             servers: servers.parse().map_err(|_| bad("servers", servers, "1 or more"))?,
         };
-        // Check each component alone, so that a value out of range is reported with its line.
+        // Check each component separately, so that a value out of range is reported with its line.
         match bottleneck(std::slice::from_ref(&component)) {
             Err(error @ BottleneckError::OutOfRange { .. }) => Err(error.to_string()),
             _ => Ok(component),

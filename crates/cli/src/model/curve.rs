@@ -17,14 +17,14 @@ use crate::table::row;
 /// The format of the file's rows.
 const FORM: &str = "LOAD LATENCY";
 
-/// Fit a curve of latency against load to measurements, to find the capacity and the load at a
-/// given latency.
+/// Fit a curve of latency against load to measurements, to find the capacity and the highest load
+/// that meets a latency objective.
 ///
-/// Fits base + gain/(1 - load/capacity) by least squares. Each line of the file has a load and a
-/// latency, separated by a comma or white space. At least four different loads are needed, and the
-/// latency must be clearly higher at the highest load than at low loads. `#` starts a comment, and
-/// a header line is skipped. The latency is a mean or a percentile, with or without a unit. The
-/// load is in requests per second, or any other quantity with a capacity.
+/// Fits base + gain/(1 - load/capacity) by least squares. Each line of the file contains a load and
+/// a latency, separated by a comma or white space. At least four different loads are needed, and
+/// the latency must be clearly higher at the highest load than at low loads. `#` starts a comment,
+/// and a header line is skipped. The latency is a mean or a percentile, with or without a time
+/// unit. The load is in requests per second, or any other quantity with a capacity.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -55,7 +55,7 @@ pub(super) struct Curve {
 #[derive(Serialize)]
 struct Slo {
     latency: f64,
-    /// `None` if even an idle system is slower.
+    /// `None` if even an idle system exceeds the objective.
     highest_load: Option<f64>,
     /// Whether the load is within the measured range.
     within_measurements: bool,

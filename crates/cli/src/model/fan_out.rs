@@ -16,10 +16,10 @@ use crate::plot::format::counted;
 
 /// Latency of a request to many idle shards: the cost of fan-out, and the gain from hedging.
 ///
-/// A request queries every shard and takes as long as the slowest. A query's service time is P + J:
-/// P is exponential, and J is a hiccup of constant length and small probability. If there are two
-/// copies, the first response counts; the copies share P, and each has its own J. There is no
-/// queue, so this is the best case for hedging, without the cost of the additional load. Exact.
+/// A request queries every shard and takes as long as the slowest query. A query's service time is
+/// P + J: P is exponential, and J is a hiccup of constant length and small probability. If there
+/// are two copies, the first response counts; the copies share P, and each has its own J. There is
+/// no queue, so this is the best case for hedging, without the cost of the additional load. Exact.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -63,7 +63,7 @@ pub(super) struct Unloaded {
 #[derive(Serialize)]
 struct Request {
     copies: u32,
-    /// No mean, because it has no closed form.
+    /// The mean is absent, because it has no closed form.
     #[serde(flatten)]
     latency: TimeReport,
 }

@@ -17,14 +17,14 @@ use crate::exit::Stop;
 use crate::table::row;
 
 /// Rank the distributions that fit measured times, and print each in the form that --service-time
-/// takes.
+/// accepts.
 ///
-/// Each line of the file has one time, and `#` starts a comment. Either all times have a unit
+/// Each line of the file contains one time, and `#` starts a comment. Either all times have a unit
 /// (5ms), or none do. If a few times are 0 because the clock is coarse, each of them is replaced by
 /// half the shortest nonzero time. AIC weighs the likelihood of every sample against the number of
-/// parameters. KS is the largest distance between the distribution functions. It occurs in the body
-/// of the distribution. Neither is sensitive to the far tail, where samples are few. To keep the
-/// measured tail, use the samples themselves: --service-time file:PATH.
+/// parameters. KS is the largest distance between the distribution functions, which occurs in the
+/// body of the distribution. Neither is sensitive to the far tail, where samples are few. To keep
+/// the measured tail, use the samples themselves as the distribution: --service-time file:PATH.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

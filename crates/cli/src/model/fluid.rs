@@ -50,12 +50,12 @@ pub(super) struct Args {
     /// Weight of a new response in a client's moving averages, above 0 and below 1
     #[arg(long, value_name = "WEIGHT", default_value = "0.9")]
     sample_weight: f64,
-    /// Clients leave their own outstanding requests out of the score
+    /// Clients exclude their own outstanding requests from the score
     #[arg(long)]
     blind: bool,
 }
 
-/// Evolution of the queues.
+/// The evolution of the queues over time.
 #[derive(Serialize)]
 pub(super) struct Queues {
     unit: &'static str,

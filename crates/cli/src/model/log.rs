@@ -23,15 +23,15 @@ const FORM: &str = "ARRIVAL END or ARRIVAL START END";
 /// intervals.
 ///
 /// The service rate is not the throughput. It is the rate of a server that never idles: the inverse
-/// of the mean service time without waiting. If the log has start times, a service time is end
-/// minus start. Otherwise start times are computed for K servers with one first-come, first-served
-/// queue.
+/// of the mean service time, excluding the waiting time. If the log has start times, a service time
+/// is the end time minus the start time. Otherwise start times are computed for K servers with one
+/// first-come, first-served queue.
 ///
-/// Each line of the file has the times of one request since a common origin, separated by commas or
-/// white space. Either all times have a unit, or none do. `#` starts a comment, and a header line
-/// is skipped. The file must be the complete log of a station. The estimates are passed to a model,
-/// so that you can compare its predicted waits with the measured ones. If they agree, use `curtail
-/// model queue` to predict other loads.
+/// Each line of the file contains the times of one request since a common origin, separated by
+/// commas or white space. Either all times have a unit, or none do. `#` starts a comment, and a
+/// header line is skipped. The file must be the complete log of a station. The estimates are passed
+/// to a model, so that you can compare its predicted waits with the measured ones. If they agree,
+/// use `curtail model queue` to predict other loads.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

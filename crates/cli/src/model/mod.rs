@@ -23,11 +23,11 @@ use serde::Serialize;
 use crate::exit::Stop;
 use crate::say;
 
-/// Evaluate models of queueing theory: answers in no time, without simulation.
+/// Evaluate queueing models, which give answers instantly, without simulation.
 ///
 /// Each figure is marked as exact (for its model), an approximation, or a bound. Times may have a
-/// unit (5ms): rates are then per second, and results in milliseconds. Without units, everything is
-/// in multiples of a unit of time of your choice.
+/// unit (5ms): rates are then per second, and results in milliseconds. Without units, all times and
+/// rates refer to a time unit of your choice.
 #[derive(clap::Args)]
 #[command(
     arg_required_else_help = true,

@@ -52,7 +52,8 @@ pub(super) struct Station<'a> {
     pub(super) gaps: Option<&'a Service>,
 }
 
-/// What H2/H2/1 uses in place of gaps and service times that are not hyper-exponential.
+/// The hyper-exponentials that H2/H2/1 uses in place of other distributions of gaps and service
+/// times.
 const FITTED: &str = "two-phase hyper-exponentials with the same moments";
 
 impl Model {

@@ -1,4 +1,5 @@
-//! Predictions of models, as printed: times with their percentiles, and how exact they are.
+//! Predictions of models, as they are printed: times with their percentiles, and how exact they
+//! are.
 
 use std::fmt::Write as _;
 
@@ -26,7 +27,7 @@ fn trust(basis: Basis) -> Trust {
     Typed::new(basis, basis.to_string())
 }
 
-/// The distribution of a time, as reported.
+/// The distribution of a time, as it is reported.
 #[derive(Debug, Serialize)]
 pub(super) struct TimeReport {
     #[serde(flatten)]
@@ -38,13 +39,14 @@ pub(super) struct TimeReport {
 }
 
 impl TimeReport {
-    /// Converts a time of a model. There are no percentiles if the model gives only the mean.
+    /// Converts a time that a model predicted. There are no percentiles if the model predicts only
+    /// the mean.
     pub(super) fn tail(tail: &Tail, percentiles: &[f64]) -> Result<Self, ModelError> {
         let mean = Some((tail.mean(), tail.mean_basis()));
         Self::new(mean, tail.law().zip(tail.law_basis()), percentiles)
     }
 
-    /// Converts an exact law whose mean is unknown.
+    /// Converts an exact distribution whose mean is unknown.
     pub(super) fn of_law(law: &Law, percentiles: &[f64]) -> Result<Self, ModelError> {
         Self::new(None, Some((law, Basis::Exact)), percentiles)
     }
@@ -116,7 +118,7 @@ pub(super) struct Predicted {
     pub(super) wait: TimeReport,
     /// Time from arrival to the end of service.
     pub(super) sojourn: TimeReport,
-    /// The fraction of queries that wait at all. As exact as the mean wait.
+    /// The fraction of queries that have to wait. It is as exact as the mean wait.
     pub(super) waiting_probability: Option<f64>,
     /// Mean number of waiting queries.
     pub(super) mean_waiting: f64,

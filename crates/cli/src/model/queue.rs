@@ -20,7 +20,7 @@ use crate::verdict::Typed;
 /// Width of the longest bar, in columns.
 const WIDTH: f64 = 50.0;
 
-/// Utilizations of the plot, denser where the latency rises.
+/// Utilizations to plot, which are denser where the latency rises steeply.
 const UTILIZATIONS: [f64; 11] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95];
 
 /// How long queries wait at a station with one first-come, first-served queue and k equal servers.
@@ -78,7 +78,7 @@ pub(super) struct Queue {
     gaps: Option<String>,
     /// Squared coefficient of variation of the gaps.
     arrival_scv: f64,
-    /// The phases of gaps and service in H2/H2/1, with rates in `rate_unit`.
+    /// The phases of the gaps and of the service times in H2/H2/1, with rates in `rate_unit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     phases: Option<Phases>,
     servers: u32,

@@ -1,4 +1,4 @@
-//! Service times and load: input that models of stations share.
+//! Service times and load: input that station models share.
 
 use curtail_dist::{Form, Spec};
 use curtail_queueing::ModelError;
@@ -9,7 +9,7 @@ use super::refused;
 use super::values::{Rate, Scale, figure, utilization};
 use crate::exit::Stop;
 
-/// A service time, parsed, with its moments.
+/// A parsed service time, with its moments.
 pub(super) struct Service {
     pub(super) text: String,
     pub(super) form: Form,
@@ -113,7 +113,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Returns a station's arrival rate, in the unit of the models.
+    /// Returns a station's arrival rate, in the unit that the models use.
     pub(super) fn rate(&self, service: &Service, servers: u32) -> Result<f64, Stop> {
         match (self.arrival_rate, self.utilization) {
             (Some(rate), _) => rate.of_model(service.scale, "--arrival-rate"),

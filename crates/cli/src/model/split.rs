@@ -15,8 +15,8 @@ use crate::table::row;
 ///
 /// Weights proportional to speed are not optimal. The mean sojourn is lowest if the spare capacity
 /// of the servers is proportional to the square root of their speeds. Fast servers then get more
-/// than their proportional share, and at low load slow servers get nothing. Exact for Poisson
-/// arrivals and exponential service (M/M/1), and for processor sharing.
+/// than their proportional share, and at low load slow servers get no queries at all. Exact for
+/// Poisson arrivals and exponential service (M/M/1), and for processor sharing.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -1,5 +1,4 @@
-//! Times and rates on the command line and in files, with or without units, and how they are
-//! printed.
+//! Parses times and rates on the command line and in files, with or without units, and prints them.
 
 use std::str::FromStr;
 
@@ -15,7 +14,7 @@ use crate::exit::Stop;
 pub(super) enum Scale {
     /// Times have units. Times are printed in milliseconds, and rates per second.
     Milliseconds,
-    /// Times have no units. Everything is in multiples of a unit of the user's choice.
+    /// Times have no units. All times and rates refer to a time unit of the user's choice.
     Multiples,
 }
 
@@ -43,7 +42,7 @@ impl Scale {
         }
     }
 
-    /// Converts a model's rate to the unit in which it is printed.
+    /// Converts a model's rate to the unit in which rates are printed.
     pub(super) fn rate(self, of_model: f64) -> f64 {
         match self {
             Self::Milliseconds => of_model * MS_PER_S,
@@ -82,7 +81,7 @@ pub(super) fn figure(value: f64) -> String {
     }
 }
 
-/// A rate as it was given: `0.8` or `100/s`.
+/// A rate in the form in which it was given, such as `0.8` or `100/s`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rate {
     number: f64,

@@ -24,11 +24,11 @@ use crate::table::row;
 const VARIANCES: [f64; 7] = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5];
 
 /// Columns of the map, spaced by a constant factor. Column 0 is today's mean, and column `EVEN` is
-/// the mean that breaks even at zero variance.
+/// the mean that breaks even if the variance is zero.
 const COLUMNS: std::ops::RangeInclusive<i32> = -3..=4;
 const EVEN: i32 = 3;
 
-/// A latency within this factor of today's counts as equal, to allow for rounding.
+/// A latency within this factor of today's latency counts as equal to it, to allow for rounding.
 const AS_FAST: f64 = 1.0 + 1e-9;
 
 /// How much slower a service may become on average, if it varies less: the latency of M/G/1 as a
@@ -92,7 +92,7 @@ struct Even {
     reduction: f64,
     variance: f64,
     mean_service: f64,
-    /// Relative increase of the mean over today's.
+    /// Relative increase of this mean over today's mean.
     rise: f64,
     utilization: f64,
 }
@@ -104,7 +104,7 @@ struct Grid {
     variance: Vec<f64>,
     /// One row per variance; `None` if the queue grows without bound.
     mean_sojourn: Vec<Vec<Option<f64>>>,
-    /// The mean that breaks even at each variance; `None` if no mean is short enough.
+    /// The mean that breaks even at each variance; `None` if no mean is low enough.
     break_even: Vec<Option<f64>>,
 }
 
@@ -166,7 +166,8 @@ impl Variability {
         if self.unit == "1" { ["", ""] } else { [", ms", ", ms²"] }
     }
 
-    /// A sentence with today's latency, and the mean that breaks even at zero variance.
+    /// A sentence that states today's latency, and the mean that breaks even if the variance is
+    /// zero.
     fn headline(&self) -> String {
         let longest = self.heat_map.break_even.first().copied().flatten();
         format!(

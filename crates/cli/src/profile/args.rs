@@ -6,14 +6,15 @@ use super::traces::TraceArgs;
 use crate::args::{Json, Seed};
 use crate::load::span;
 
-/// Find the stage behind the tail: the stage that varies, likely causes, and the knob to turn.
+/// Find the stage behind the tail latency: which stage varies, why it probably does, and which knob
+/// to turn.
 ///
 /// A request passes through stages: the network stack, the wait for a thread, parsing, the work,
 /// the response. The stage with the largest mean is often not the cause of the tail; the stage with
 /// the largest variance is. Stages are therefore ranked by their share of the variance of the
-/// total, including covariance, with the mean beside it. For the top stages the report lists likely
-/// causes and knobs that may help. Turn one knob, profile again, and compare: a knob for a
-/// different cause makes the tail worse.
+/// total, including covariance, and the mean is shown next to it. For the top stages, the report
+/// lists likely causes and the knobs that may help. Turn one knob, profile again, and compare: a
+/// knob for a different cause makes the tail worse.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,7 +35,7 @@ pub(crate) struct Args {
     /// How long to profile [default: 10s after calibration for a server, until Ctrl-C for --otlp]
     #[arg(short, long, value_name = "SPAN", value_parser = positive, conflicts_with = "traces")]
     pub(super) duration: Option<u64>,
-    /// Show a saved profile: profile.json of --out, or its directory
+    /// Show a saved profile: the profile.json that --out wrote, or its directory
     #[arg(long, value_name = "PROFILE", conflicts_with_all = ["compare", "pid", "port", "duration"], help_heading = SAVED)]
     pub(super) show: Option<PathBuf>,
     /// Compare two profiles: the ratio of each figure, B over A, with its interval

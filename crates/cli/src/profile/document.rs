@@ -19,7 +19,7 @@ pub(super) struct Document<'a> {
     cost: Option<Cost>,
     lost: u64,
     lost_by: &'a [Lost],
-    /// For traces: clocks, uncertain times, and how they were interpreted.
+    /// For traces: the clocks, the uncertain times, and how the traces were interpreted.
     #[serde(skip_serializing_if = "Option::is_none")]
     traces: Option<&'a Traced>,
 }

@@ -18,7 +18,8 @@ const STAGES_MAX: usize = 7;
 const SLOW_MAX: usize = 20;
 /// Maximum number of columns. Windows are merged until they fit.
 const COLUMNS_MAX: usize = 64;
-/// Minimum number of requests per percentile. With fewer, the percentile is a matter of chance.
+/// Minimum number of requests per percentile. With fewer requests, the percentile is a matter of
+/// chance.
 const P99_REQUESTS: u64 = 1_000;
 /// The size, class and id suffix of a figure, as in [`crate::plot::FIGURE_SIZES`].
 type Size = (f64, f64, &'static str, &'static str);
@@ -85,7 +86,7 @@ impl<'a> Figures<'a> {
         &self.ranking.stages[..self.ranking.stages.len().min(STAGES_MAX)]
     }
 
-    /// Draws the share of the variance beside the share of the mean.
+    /// Draws each stage's share of the variance next to its share of the mean.
     pub(super) fn shares(&self, size: Size) -> Option<String> {
         let all = self.top().iter().map(|of| Bars {
             name: short(&of.name, size),
@@ -104,8 +105,8 @@ impl<'a> Figures<'a> {
         ))
     }
 
-    /// The stages of whole requests in their order, with their colors. The last entry stands for
-    /// all other stages.
+    /// The stages that make up whole requests, in order, with their colors. The last entry stands
+    /// for all other stages.
     pub(super) fn parts(&self) -> Vec<(String, Look)> {
         let mut top: Vec<&Stage> = self.top().iter().collect();
         top.sort_by_key(|stage| stage.at);

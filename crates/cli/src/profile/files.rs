@@ -30,7 +30,7 @@ fn is_ours(name: &str) -> bool {
 
 /// Creates the directory of `--out` before the measurement. If the directory contains a profile,
 /// empties it if `--force` is set, and otherwise returns an error. Never empties the directory of
-/// the profile that is `shown`.
+/// `shown`, the profile that is being displayed.
 pub(super) fn prepare(args: &Args, shown: Option<&Path>) -> Result<(), Stop> {
     let Some(out) = &args.out else { return Ok(()) };
     make_directory(out)?;
@@ -104,8 +104,8 @@ pub(super) fn write(profile: &Profile, ranking: &Ranking, args: &Args) -> Result
     Err(Stop::Lacking(format!("{errors}\n  the report on standard output is complete")))
 }
 
-/// A file name per stage. Characters other than ASCII letters and digits become `-`, and duplicate
-/// names get a number.
+/// Returns a file name for each stage. Characters other than ASCII letters and digits become `-`,
+/// and duplicate names get a number.
 fn stage_files(profile: &Profile) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (at, stage) in profile.stages.iter().enumerate() {
@@ -120,7 +120,7 @@ fn stage_files(profile: &Profile) -> Vec<String> {
     names
 }
 
-/// Formats durations, one per line, as `file:` distributions read them.
+/// Formats durations, one per line, in the format of `file:` distributions.
 fn samples(of: &str, wholes: &[Whole], duration: impl Fn(&Whole) -> u64) -> String {
     let mut text = format!("# {of}: {} requests, chosen at random\n", wholes.len());
     wholes.iter().for_each(|whole| text += &format!("{}ns\n", duration(whole)));

@@ -22,8 +22,8 @@ pub(crate) struct ServerArgs {
     /// in the kernel) [default: chosen by the name of the process]
     #[arg(long, value_name = "NAME|FILE", help_heading = SERVER)]
     pub(super) app: Option<String>,
-    /// Maximum cost of stamping, as a share of the median request time; or 1/K to stamp one time
-    /// slice in K
+    /// Maximum cost of stamping, as a share of the median request time; or 1/K to stamp one of
+    /// every K time slices
     #[arg(long, value_name = "SHARE|1/K", value_parser = sampling, default_value = "5%", help_heading = SERVER)]
     pub(super) sampling: Sampling,
     /// Length of a time slice, if the duration is long enough for three slices; the server stops
@@ -185,7 +185,7 @@ mod live {
         Ok(leaf.processes[0].cast_unsigned())
     }
 
-    /// Sets `stop` when a signal arrives. The profile up to then is still shown.
+    /// Sets `stop` when a signal arrives. The profile measured up to then is still shown.
     fn interrupt(stop: &Arc<AtomicBool>) -> Result<(), Stop> {
         let lacking = |error| Stop::Lacking(format!("cannot handle signals: {error}"));
         let runtime =

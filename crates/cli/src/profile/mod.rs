@@ -1,4 +1,5 @@
-//! `curtail profile`: finds the stage that varies, its likely causes, and whether a knob helped.
+//! `curtail profile`: finds the stage that varies, finds its likely causes, and shows whether a
+//! knob helped.
 
 mod args;
 mod compare;

@@ -1,5 +1,5 @@
-//! Notes on how far the spans of traces can be trusted: clock offsets, times that may belong to
-//! another stage, and figures that depend on them.
+//! Notes on how far trace spans can be trusted: clock offsets, times that may belong to another
+//! stage, and figures that depend on them.
 
 use curtail_probe::profile::{Skew, Traced, UncertainTime};
 use curtail_probe::rank::{Ranking, Stage};

@@ -71,7 +71,7 @@ pub(super) fn text(profile: &Profile, ranking: &Ranking) -> String {
     text.trim_end().replace('\u{a0}', " ")
 }
 
-/// A sentence with the target, the number of requests, their mean and p99.
+/// A sentence with the target, the number of requests, and their mean and p99.
 pub(super) fn summary(profile: &Profile, ranking: &Ranking) -> String {
     let unit = Unit::of(ranking.total.mean_ns);
     let Spread { mean_ns, p99_ns, .. } = ranking.total;
@@ -135,7 +135,7 @@ pub(super) fn table(ranking: &Ranking) -> Table {
     Table::plain(head, rows)
 }
 
-/// A sentence on the stages that mean and variance point to.
+/// A sentence on the stages to which the mean and the variance point.
 pub(super) fn guide(ranking: &Ranking) -> String {
     let percent = |name: &str, of: fn(&Stage) -> f64| {
         let stage = ranking.stages.iter().find(|stage| stage.name == name);
@@ -187,7 +187,7 @@ pub(super) fn guide(ranking: &Ranking) -> String {
     text
 }
 
-/// A cause in words, and its knobs.
+/// The description of a cause, and its knobs.
 type Likely = (String, &'static [Knob]);
 
 /// Causes with their knobs, under a heading per stage and one for the machine.
@@ -222,7 +222,8 @@ pub(super) fn next(ranking: &Ranking) -> String {
     )
 }
 
-/// Notes on the cost of measuring, on unseen requests, and on how far spans can be trusted.
+/// Notes on the cost of measuring, on requests that were not seen, and on how far spans can be
+/// trusted.
 pub(super) fn notes(profile: &Profile, ranking: &Ranking) -> Vec<String> {
     let unit = Unit::of(ranking.total.mean_ns);
     let notes = |of| spans::notes(of, ranking, |ns| unit.with(ns));

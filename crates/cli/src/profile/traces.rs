@@ -24,7 +24,7 @@ const FILE_BYTES_MAX: u64 = 512 << 20;
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Traces")]
 pub(super) struct TraceArgs {
-    /// Files with traces: OTLP (JSON or protobuf), or JSON of Jaeger, Zipkin or Tempo, optionally
+    /// Files with traces: OTLP (JSON or protobuf), or Jaeger, Zipkin or Tempo JSON, optionally
     /// gzipped; - reads stdin
     #[arg(long, value_name = "FILE", num_args = 1.., group = "target", conflicts_with_all = ["show", "compare"])]
     pub(super) traces: Vec<PathBuf>,
@@ -35,7 +35,8 @@ pub(super) struct TraceArgs {
     /// Profile traces that begin with this "service: operation" [default: the most frequent]
     #[arg(long, value_name = "NAME", requires = "target")]
     root: Option<String>,
-    /// Number of operations that become stages: those that vary most; the others are summed
+    /// Number of operations that become stages: the ones that vary most are chosen, and the others
+    /// are summed
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = within(&(1..=100)))]
     operations: u32,
 }

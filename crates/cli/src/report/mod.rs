@@ -27,7 +27,7 @@ Examples:
   curtail report before after --out compared.html
   curtail report results other-tool.hlog")]
 pub(crate) struct Args {
-    /// Directories of curtail load --out, or interval logs (.hlog)
+    /// Directories that curtail load --out wrote, or interval logs (.hlog)
     #[arg(required = true, value_name = "DIR_OR_FILE")]
     runs: Vec<PathBuf>,
     /// Write a page with the table and the distributions

@@ -11,7 +11,7 @@ use crate::plot::format::{NONE, count, escape, three, three_or_none};
 use crate::plot::palette::{Look, look};
 use crate::plot::{FIGURE_SIZES, Page, html};
 
-/// Colors in the order in which curves get them. The most distinct colors come first.
+/// Colors in the order in which they are assigned to curves. The most distinct colors come first.
 const COLORS: [usize; 8] = [1, 3, 4, 2, 5, 7, 6, 0];
 
 /// Renders the page.

@@ -65,7 +65,7 @@ fn document(path: &Path) -> Result<Document, Stop> {
 
 /// Parses `result.json`, or returns the reason why the text is not a result.
 pub(super) fn result(text: &str) -> Result<Document, String> {
-    /// Present in all versions of the format.
+    /// This field is present in all versions of the format.
     #[derive(Deserialize)]
     struct Version {
         format: u32,

@@ -10,13 +10,13 @@ use serde_json::Value;
 /// A measured run.
 #[derive(Clone)]
 pub(super) struct Run {
-    /// The path, as it was given.
+    /// The path in the form in which it was given.
     pub(super) name: String,
     /// The latencies of good answers, in nanoseconds.
     pub(super) answered: Histogram<u64>,
     /// Lower bounds for the latencies of the other requests.
     pub(super) at_least: Histogram<u64>,
-    /// `answered` and `at_least` together.
+    /// The latencies in `answered` and in `at_least`.
     pub(super) all: Histogram<u64>,
     /// Time from the first interval of the log to the last.
     pub(super) seconds: f64,
@@ -39,7 +39,7 @@ pub(super) struct Plan {
 #[derive(Clone, Deserialize)]
 pub(super) struct Reported {
     pub(super) valid: bool,
-    /// Each reason is `{"kind", "text", ...}`. In earlier versions, it is only a string.
+    /// Each reason is `{"kind", "text", ...}`. In earlier versions, a reason is a plain string.
     #[serde(default)]
     pub(super) invalid_because: Vec<Value>,
     /// Whether the latencies exclude the time that other clients would wait.
@@ -53,7 +53,7 @@ pub(super) struct Reported {
     pub(super) errors: u64,
     /// Set if the 99.9th percentile is withheld.
     pub(super) withheld: Option<IgnoredAny>,
-    /// Confidence intervals of the percentiles.
+    /// `None` for a closed loop, which has no rate.
     #[serde(default)]
     pub(super) latency_ci95_ns: Intervals,
 }

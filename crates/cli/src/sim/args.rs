@@ -38,12 +38,12 @@ pub(crate) struct ExperimentArgs {
     /// [default: copy]
     #[arg(long, value_name = "WHOSE", value_parser = jitter_of)]
     pub(crate) jitter_of: Option<JitterOf>,
-    /// Give each query a hint of its P: P · exp(SD · Z) for a standard normal Z; if SD is 0, hints
-    /// are exact [default: no hints]
+    /// Give each query a hint of its P, which is P · exp(SD · Z) with a standard normal Z; if SD is
+    /// 0, hints are exact [default: no hints]
     #[arg(long, value_name = "SD")]
     pub(crate) hint_error: Option<f64>,
-    /// Maximum number of queries that wait per shard, or of copies at its replicas; a run that
-    /// exceeds it is unstable [default: 100000]
+    /// Maximum number of queries that wait per shard, or of copies that wait at its replicas; a run
+    /// that exceeds the maximum is unstable
     #[arg(long, value_name = "N", value_parser = within(&allowed::QUEUE))]
     pub(crate) queue: Option<u32>,
     /// One-way latency between balancer and replica [default: none]
@@ -55,7 +55,7 @@ pub(crate) struct ExperimentArgs {
     /// Slow periods of each replica: EVERY/LASTS/SPEED; a SPEED of 0 is a pause
     #[arg(long, value_name = "DIST/DIST/SPEED")]
     pub(crate) slowdown: Option<String>,
-    /// Failures of each replica: EVERY/LASTS
+    /// Interval and length of each replica's failures: EVERY/LASTS
     #[arg(long, value_name = "DIST/DIST")]
     pub(crate) outage: Option<String>,
     /// Time that a replica needs to stop a copy [default: 0]
@@ -76,7 +76,8 @@ pub(crate) struct ExperimentArgs {
     /// trace:PATH
     #[arg(long, value_name = "PROCESS", help_heading = LOAD)]
     pub(crate) arrivals: Option<String>,
-    /// Change a parameter during the run: jitter=DIST, service=DIST or speeds=SPEED,… (repeatable)
+    /// Change a parameter during the run with jitter=DIST, service=DIST or speeds=SPEED,…
+    /// (repeatable)
     #[arg(long, value_name = "KEY=VALUE", help_heading = LOAD)]
     pub(crate) change: Option<Vec<String>>,
     /// First request after the change, counted from 0 [default: the first measured one]
@@ -143,12 +144,12 @@ struct File {
     grid: BTreeMap<String, Spanned<Value>>,
 }
 
-/// An axis of a grid in a file.
+/// An axis of a grid that a file defines.
 #[derive(Debug)]
 pub(crate) struct Varied {
     pub(crate) key: String,
     pub(crate) value: Value,
-    /// Its place: the file and the line.
+    /// The position of the axis: the file and the line.
     pub(crate) place: String,
 }
 
@@ -156,7 +157,7 @@ pub(crate) struct Varied {
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) parameters: Parameters,
-    /// In the order of the file.
+    /// The axes of the grid, in the order of the file.
     pub(crate) grid: Vec<Varied>,
     pub(crate) candidates: Vec<Candidate>,
     pub(crate) percentiles: Vec<f64>,

@@ -1,10 +1,10 @@
-//! Estimates how long a simulation takes, so that nobody starts one that never ends.
+//! Estimates how long a simulation takes, so that nobody starts an endless one by mistake.
 //!
 //! The constants are from `curtail sim --threads 1 --json`, which reports queries and seconds per
 //! policy. On the slower machine, which was busy with other work, a core simulated 11 million
 //! queries per second if each had one copy, 6 million if there were second copies, and 4 million if
-//! copies were also stopped. The constants are lower than these figures, so most work ends earlier
-//! than estimated.
+//! copies were also stopped. The constants are lower than these figures, so most simulations end
+//! earlier than estimated.
 
 use curtail_kernel::HedgeSpec;
 use curtail_sim::Candidate;
@@ -23,7 +23,7 @@ pub(crate) const HEDGED: f64 = 4e6;
 /// Queries that a core simulates per second, with second copies that are also stopped.
 pub(crate) const STOPPED: f64 = 2.5e6;
 
-/// Requests that a core simulates per second if clients share servers.
+/// Requests that a core simulates per second if servers are shared by clients.
 pub(crate) const SHARED: f64 = 1e5;
 
 /// Factor by which simulating a query takes longer if it goes over a network.
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn the_time_is_at_most_a_few_times_too_long() {
-        // At the measured speeds these take 18, 31 and 53 minutes.
+        // At the measured speeds, these numbers of queries take 18, 31 and 53 minutes.
         assert_eq!(message("psq", 2, false, 2.4e10), "Ok(())");
         assert_eq!(message("laedge", 2, false, 2.4e10), "Ok(())");
         assert!(message("idealized", 2, false, 2.4e10).contains("about 1.3 hours;"));

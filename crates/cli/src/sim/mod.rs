@@ -25,7 +25,7 @@ pub(crate) const LESS: &str = "requests or replications";
 
 /// Simulate a replicated service, with the same policy code as the proxy.
 ///
-/// A request queries every shard, and takes as long as the slowest. A query's service time is
+/// A request queries every shard, and takes as long as the slowest query. A query's service time is
 /// S = P + J: P belongs to the query, and each copy adds its own J. All policies get the same
 /// arrivals and the same draws, so differences between them are not due to chance in the load. The
 /// same seed gives the same figures on any number of threads.

@@ -30,11 +30,11 @@ pub(crate) struct SharedArgs {
     /// At the time AT, N of the clients raise the utilization to U
     #[arg(long, value_name = "AT:N:U", help_heading = HEADING)]
     pub(crate) surge: Option<String>,
-    /// Speed of the first server: FROM until the time AT, and TO after it; with a speed of 0 the
-    /// server is down
+    /// Speed of the first server, which is FROM until the time AT and TO afterward; with a speed of
+    /// 0 the server is down
     #[arg(long, value_name = "AT:FROM:TO", help_heading = HEADING)]
     pub(crate) turn: Option<String>,
-    /// Fraction of requests that all servers of the group serve, for read repair [default: 0]
+    /// Fraction of requests that all servers of the group serve, as in read repair [default: 0]
     #[arg(long, value_name = "SHARE", help_heading = HEADING)]
     pub(crate) repair: Option<f64>,
     /// Exponent b of the queue in C3's score, 1 to 8: a higher exponent avoids long queues more
@@ -45,14 +45,14 @@ pub(crate) struct SharedArgs {
     #[arg(long, value_name = "NAME=VALUE", help_heading = HEADING)]
     pub(crate) tune: Option<Vec<String>>,
     /// Add a stage behind the servers' own stage, at every server or every client; it has strict
-    /// priority and purges, but a legacy stage has neither (repeatable, in order)
+    /// priority and purges copies, unless it is a legacy stage (repeatable, in order)
     #[arg(long, value_name = "NAME[@client][/legacy]:DIST", help_heading = HEADING)]
     pub(crate) stage: Option<Vec<String>>,
     /// Delay added to each response, such as bimodal:0.1:5ms; it does not occupy the server
     /// [default: none]
     #[arg(long, value_name = "DIST", help_heading = HEADING)]
     pub(crate) noise: Option<String>,
-    /// Preempt duplicates of das only between chunks of this length [default: at any time]
+    /// Preempt das duplicates only between chunks of this length [default: at any time]
     #[arg(long, value_name = "TIME", help_heading = HEADING)]
     pub(crate) chunk: Option<String>,
     /// Length of the windows in which the load of each server is counted [default: 100ms]

@@ -9,8 +9,8 @@ use curtail_sim::{Experiment, Outcome, Versus};
 use crate::digits::{self, NONE, counted, or_none};
 use crate::table::row;
 
-/// If replicas were busy for less than this fraction of the expected time, the run missed many long
-/// service times.
+/// If replicas were busy for less than this fraction of the expected time, the run missed many of
+/// the long service times.
 const LESS: f64 = 0.8;
 
 /// Renders the outcomes.
@@ -141,13 +141,14 @@ fn failed(outcomes: &[Outcome]) -> String {
     if text.is_empty() { text } else { format!("\n{text}") }
 }
 
-/// A warning if long service times are so rare that the run had less load than planned.
+/// A warning that is shown if long service times are so rare that the run had less load than
+/// planned.
 fn idle(outcomes: &[Outcome]) -> String {
     let is_less = |outcome: &&Outcome| {
         let expected = outcome.utilization.with_jitter.min(1.0);
         outcome.stable && outcome.utilization.busy.is_some_and(|busy| busy < LESS * expected)
     };
-    // Only policies that serve each query once are checked. The bound has no jitter, and other
+    // Only policies that serve each query once are checked. The bound O1 has no jitter, and other
     // policies may stop copies.
     let balances = |outcome: &&Outcome| {
         outcome.policy != "o1" && outcome.copies_per_query.is_some_and(|copies| copies < 1.001)
@@ -167,7 +168,7 @@ fn idle(outcomes: &[Outcome]) -> String {
 const LONG_ENOUGH: f64 = 100.0;
 
 /// A warning if the run is too short for its load: its samples are then correlated. If the
-/// experiment changes during the run, only the part after the change counts.
+/// experiment changes during the run, only the part after the change is considered.
 fn short(experiment: &Experiment, outcomes: &[Outcome]) -> String {
     let after = experiment.after();
     let experiment = after.as_ref().unwrap_or(experiment);

@@ -15,7 +15,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// State that the work shares with the progress bar.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// The amount of work that is done.
+    /// The amount of work that has been done.
     pub(crate) progress: AtomicU64,
     /// Whether the work should stop.
     pub(crate) stop: AtomicBool,

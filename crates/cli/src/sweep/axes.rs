@@ -14,7 +14,7 @@ pub(super) struct Axes {
     pub(super) places: Places,
 }
 
-/// The place of each key in the file, for errors.
+/// The place of each key in the file, for error messages.
 pub(super) struct Places(BTreeMap<String, String>);
 
 impl Places {

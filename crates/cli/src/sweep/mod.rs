@@ -25,7 +25,7 @@ use report::{Figures, Plots};
 ///
 /// Each point of the grid is an experiment of `curtail sim`: all policies get the same arrivals and
 /// the same draws. Results are written to a directory as points complete. After an interruption,
-/// the same command continues. The results depend neither on interruptions nor on the number of
+/// the same command continues. The results do not depend on interruptions or on the number of
 /// threads.
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -55,10 +55,10 @@ pub(crate) struct Args {
     /// Values to vary: KEY=A,B,C or KEY=FROM..TO:STEP or KEY=FROM..TO:COUNT:log (repeatable)
     #[arg(long = "grid", value_name = "KEY=VALUES", help_heading = "Grid")]
     grid: Vec<String>,
-    /// Directory of the results
+    /// Results directory
     #[arg(long, value_name = "DIR", default_value = "sweep-results", help_heading = "Output")]
     out: PathBuf,
-    /// Delete the results that are in the directory
+    /// Delete the existing results in the directory
     #[arg(long, alias = "restart", help_heading = "Output")]
     force: bool,
     /// Require results.parquet: fail immediately if this build of curtail cannot write it
@@ -127,7 +127,7 @@ fn check_given(given: &[(String, String)], axes: &[Axis]) -> Result<(), Stop> {
     }
 }
 
-/// The number of queries that are simulated per second at the slowest points.
+/// The number of queries simulated per second at the slowest points.
 fn speed(written: &Written, axes: &[Axis]) -> f64 {
     let Written { parameters, candidates, threads, .. } = written;
     let axis = |key: &str| axes.iter().find(|axis| axis.key() == key);

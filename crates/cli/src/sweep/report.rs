@@ -14,28 +14,29 @@ use crate::plot::{self, Page};
 /// An axis is plotted only if it has at least this many values.
 const FEWEST: usize = 3;
 
-/// Maximum number of panels of lines, and of maps.
+/// Maximum number of line panels, and of maps.
 const MOST_PANELS: usize = 12;
 
 /// A point above this multiple of its panel's median is drawn off the chart, so that a policy that
-/// collapses does not flatten the others.
+/// collapses does not flatten the curves of the others.
 const OFF_CHART: f64 = 5.0;
 
 /// An axis whose values span at least this factor is logarithmic.
 const WIDE: f64 = 50.0;
 
-/// The remark on a sweep without any figure.
+/// The remark that is shown if a sweep has no figure.
 const NOTHING: &str = " Every policy is unstable at every point: use a lower utilization.";
 
 /// The figures to plot.
 #[derive(Debug)]
 pub(super) struct Figures {
     pub(super) percentile: f64,
-    /// The unit of latencies: `ms`, or `1`.
+    /// The unit of latencies, which is `ms` or `1`.
     pub(super) unit: String,
-    /// Values by point, then by policy. `None` if unknown, or if the policy is unstable.
+    /// The value of each policy at each point. The values of a point are adjacent. `None` if the
+    /// value is unknown, or if the policy is unstable.
     pub(super) values: Vec<Option<f64>>,
-    /// Whether there is a steady state, in the same order.
+    /// Whether each policy has a steady state, in the same order.
     pub(super) stable: Vec<bool>,
 }
 
@@ -48,7 +49,7 @@ impl Figures {
         Self { percentile, unit: String::new(), values: Vec::new(), stable: Vec::new() }
     }
 
-    /// If none of these places has a figure, returns the reason.
+    /// Returns the reason why these places have no figure; `None` if one of them has a figure.
     pub(super) fn nothing(&self, of: impl Iterator<Item = usize> + Clone) -> Option<String> {
         if of.clone().any(|place| self.values[place].is_some()) {
             return None;
@@ -76,7 +77,7 @@ impl Figures {
 struct View<'a> {
     plan: &'a Plan,
     figures: &'a Figures,
-    /// The index and the values of each axis that has enough numbers.
+    /// For each axis that has enough numbers, its index and its values.
     axes: Vec<(usize, Vec<f64>)>,
     /// The reference policies of the maps.
     versus: &'a [usize],

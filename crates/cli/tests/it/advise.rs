@@ -1,4 +1,4 @@
-//! `curtail advise`: both verdicts, samples with hiccups, and its errors. Each answer takes a few
+//! Tests `curtail advise`: both verdicts, samples with hiccups, and errors. Each answer takes a few
 //! seconds of simulation, so there are few tests.
 
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use crate::harness::serving::{http, serve};
 use crate::harness::words::{curtail_in, folder, json_in, refused};
 use serde_json::Value;
 
-/// The service of the examples.
+/// The arguments for the service times in the examples.
 const SERVICE: &str = "advise --service-time exp:5ms --jitter bimodal:0.003:75ms";
 
 fn number(of: &Value) -> f64 {
@@ -43,7 +43,7 @@ fn hedging_that_pays_is_reported_with_gain_and_load_limit() {
     let rival = &advice["rival"];
     assert!(rival["policy"].as_str().is_some_and(|name| name.starts_with("delayed:")), "{rival}");
     // If replicas do not stop copies, delayed copies either delay other queries, or start too late
-    // to be as good as the recommended policy.
+    // to be as good as the copies of the recommended policy.
     assert_eq!(rival["as_good"], false, "{rival}");
     assert!(number(&rival["p99"]) > 1.1 * (1.0 - gain) * 77.4, "{rival}");
     assert!(number(&rival["copies_per_query"]) > 1.0 && rival["text"].is_string(), "{rival}");
@@ -132,7 +132,7 @@ fn bad_input_is_rejected_with_value_and_fix() {
 #[test]
 fn slots_are_found_at_a_replica() {
     // Other tests delay the scheduling of threads, and slots are idle during these delays. The
-    // service time is long compared with them.
+    // service time is therefore long compared with these delays.
     let leaf = Process::start(&["leaf", "--slots", "3", "--service-time", "det:50ms"]);
     let url = format!("http://{}/search?q=tail", leaf.address);
     let line = format!("advise --service-time det:50ms --utilization 0.3 --slots-of {url}");
@@ -182,7 +182,7 @@ fn slots_of_a_replica_that_fails_some_queries_are_not_found() {
 
 #[test]
 fn open_questions_of_a_jitter_directory_are_named() {
-    // One pause in 120 executions, which affected two of them.
+    // There was one pause in 120 executions, which affected two of them.
     let time = |at: u32| if at / 2 == 30 { "30ms\n" } else { "10us\n" };
     let j: String = (0..120).map(time).collect();
     let p: String = (1..=100).map(|at| format!("{}us\n", 20 * at)).collect();

@@ -1,4 +1,4 @@
-//! Loads through agents, from the command line.
+//! Tests loads that `curtail load` sends through agents.
 
 use std::net::TcpListener;
 use std::sync::atomic::Ordering;
@@ -33,7 +33,7 @@ fn agents_send_one_load_together() {
     let written = std::fs::read_to_string(folder.path().join("out/result.json")).expect("a result");
     let written: Value = serde_json::from_str(&written).expect("JSON");
     assert_eq!(written["report"]["requests"], 400);
-    // The agents serve another load, and the table lists each of them.
+    // After the first load, the agents can serve another one, and the table lists each agent.
     let args = ["--rate", "200", "--requests", "20", "--agents", &addresses];
     let stdout = text(&server.load(&args).output().expect("it starts").stdout);
     for agent in addresses.split(',') {

@@ -1,5 +1,5 @@
-//! An interrupted demo: it writes its files, touches no others, and leaves no process behind. Linux
-//! only, because there is no portable way to list other processes.
+//! Tests an interrupted demo: it writes its files, does not touch any other files, and leaves no
+//! process behind. Linux only, because there is no portable way to list other processes.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeSet;
@@ -159,7 +159,7 @@ fn a_demo_without_a_cell_keeps_the_last_report() {
     }
     let path = out.display().to_string();
     let running = demo(&texts, &out, 100_000);
-    // The demo itself and four leaves.
+    // These processes are the demo itself and four leaves.
     until("all leaves run", || mentioning(&path).len() >= 5);
     let stderr = end(running, Signal::INT);
     assert!(stderr.contains("interrupted before the first cell was measured"), "{stderr}");
@@ -173,7 +173,7 @@ fn a_demo_without_a_cell_keeps_the_last_report() {
 fn an_interrupted_index_leaves_no_files_and_cleans_up_after_a_killed_one() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (corpus, out) = (folder.path().join("corpus.jsonl"), folder.path().join("out"));
-    // Large enough to take seconds.
+    // The corpus is large enough for its index to take seconds.
     let line = |n: u32| {
         let body: String = (0..100).map(|i| format!("w{} ", (n * 7 + i * i) % 5_003)).collect();
         format!("{{\"title\": \"t{n}\", \"body\": \"{body}\"}}\n")

@@ -1,5 +1,5 @@
-//! A proxy with a low limit on open files reserves descriptors for its replicas, however many
-//! clients connect.
+//! Tests that a proxy with a low limit on open files reserves descriptors for its replicas, however
+//! many clients connect.
 #![cfg(unix)]
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -24,8 +24,8 @@ fn clients_do_not_take_the_last_open_file() {
     let proxy = Process::spawn(command, Stdio::null());
     let connect = |_| TcpStream::connect(proxy.address).expect("it listens");
     let mut clients: Vec<TcpStream> = (0..100).map(connect).collect();
-    // The proxy sends this when its connection limit is reached. By then, it has seen all earlier
-    // clients.
+    // The proxy sends this when its connection limit is reached. By then, it has accepted all
+    // earlier clients.
     let mut line = String::new();
     let last = clients.last().expect("a hundred");
     BufReader::new(last).read_line(&mut line).expect("a response");

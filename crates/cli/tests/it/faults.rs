@@ -1,8 +1,8 @@
-//! Leaves that are killed, or turn into black holes, under load: no request fails while its shard
-//! has a replica left, and a leaf that returns is used again.
+//! Tests leaves that are killed, or turn into black holes, under load: no request fails while its
+//! shard has a replica left, and a leaf that returns is used again.
 //!
 //! Each test prints a line of figures, which `cargo xtask accept main` checks. No test fails
-//! because of a duration.
+//! because something took too long.
 
 use std::future::pending;
 use std::thread::{scope, sleep};
@@ -12,10 +12,10 @@ use crate::harness::{Service, until};
 use curtail_load::{Extent, Plan, Report};
 use rustix::process::Signal;
 
-/// 30 % of the capacity of two leaves with a mean service time of 3 ms.
+/// This rate is 30 % of the capacity of two leaves with a mean service time of 3 ms.
 const RATE: f64 = 200.0;
 
-/// Two seconds at this rate.
+/// The number of requests in two seconds at this rate.
 const REQUESTS: u64 = 400;
 
 fn load(service: &Service, requests: u64) -> Report {
@@ -34,7 +34,7 @@ fn load(service: &Service, requests: u64) -> Report {
     report
 }
 
-/// Sends requests while `happen` runs, and for at least two seconds. Returns their number and the
+/// Sends requests while `happen` runs, but for at least two seconds. Returns their number and the
 /// result of `happen`. None may fail.
 fn under_load<T: Send>(service: &Service, happen: impl FnOnce() -> T + Send) -> (u64, T) {
     scope(|scope| {
@@ -68,12 +68,12 @@ fn kill_one(policy: &str) {
     service.comes_to_rest();
 }
 
-/// Returns the number of copies sent into the hole.
+/// Returns the number of copies sent into the black hole.
 fn black_hole(policy: &str) -> u64 {
     let service = Service::start(policy, "");
     let (requests, (sent, again)) = under_load(&service, || {
         ms(500);
-        // A stopped process still accepts connections, and never responds.
+        // A stopped process still accepts connections, but never responds.
         service.signal(0, Signal::STOP);
         let before = service.counted("curtail_copies_started", 0);
         ms(1_200);

@@ -1,4 +1,4 @@
-//! `curtail jitter`: its findings, its files, and its errors.
+//! Tests `curtail jitter`: its findings, its files, and its errors.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -252,10 +252,10 @@ fn queries_are_repeated_as_requested_if_a_turn_is_shorter_than_a_round() {
     let args = "--repeat 5 --turn 10ms --floor 5% --json";
     let found = jitter(&queries, &Server::start(200).url, args).ends_with(0).json();
     assert_eq!((&found["repetitions"], &found["enough"]), (&5.into(), &"at-most".into()));
-    // At most one round more than requested.
+    // There is at most one round of executions more than requested.
     let executions = found["executions"].as_u64().expect("a number");
     assert!((1_500..=1_875).contains(&executions), "{executions}");
-    // By chance, some of these turns have no query. That is not reported as a lack of responses.
+    // Some of these turns have no query, by chance. That is not reported as a lack of responses.
     let args = "--repeat 2 --rate 8 --turn 130ms --floor 5% --json";
     jitter(QUERIES, &Server::start(200).url, args).ends_with(0);
 }

@@ -1,5 +1,5 @@
-//! The output of `curtail load` for people and programs, including runs against failing servers and
-//! interrupted runs.
+//! Tests the output of `curtail load` for people and programs, including runs against failing
+//! servers and interrupted runs.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Loads that are interrupted, or whose output loses its reader: no request that was due is missing
-//! from the results.
+//! Tests loads that are interrupted, or whose output loses its reader: no request that was due is
+//! missing from the results.
 
 use std::fs;
 use std::io::Write as _;

@@ -1,4 +1,5 @@
-//! The files of `curtail load --out`, including write errors, and `curtail report` on these files.
+//! Tests the files of `curtail load --out`, including write errors, and `curtail report` on these
+//! files.
 #![cfg(target_os = "linux")] // only Linux has a device that is always full
 
 use std::fs;
@@ -168,7 +169,7 @@ fn a_disk_that_is_full_loses_no_measurement() {
 fn a_log_that_cannot_grow_loses_no_measurement() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = Server::start(200);
-    // A file size limit of 512 bytes, enough for the log's header.
+    // A limit of 512 bytes on the size of files, which is enough for the log's header.
     let limited = format!(
         "ulimit -f 1; exec {CURTAIL} load {} --rate 400 --requests 500 --out results",
         server.url

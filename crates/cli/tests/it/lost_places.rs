@@ -1,5 +1,5 @@
-//! Results that cannot be written: a full disk, a deleted directory, an unreadable /proc. The
-//! figures are printed anyway.
+//! Tests results that cannot be written because of a full disk, a deleted directory, or an
+//! unreadable /proc. The figures are printed anyway.
 #![cfg(target_os = "linux")]
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! Tests the binary as people and scripts use it: structure of results, messages, exit codes,
+//! Tests the binary as people and scripts use it: the structure of results, messages, exit codes,
 //! signals, and files. Most behaviors are tested in the crates that implement them.
 
 mod harness;

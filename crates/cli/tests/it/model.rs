@@ -1,5 +1,5 @@
-//! `curtail model`: values from textbooks, the structure of its documents, its errors, and its
-//! manual.
+//! Tests `curtail model`: values from textbooks, the structure of its documents, its errors, and
+//! its manual.
 
 use std::path::Path;
 use std::process::Output;

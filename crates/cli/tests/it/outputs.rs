@@ -1,4 +1,5 @@
-//! Stdout or stderr that cannot be written: a full disk, or a reader that has left.
+//! Tests stdout and stderr that cannot be written, because of a full disk or because the reader has
+//! left.
 #![cfg(target_os = "linux")] // only Linux has a device that is always full
 
 use std::fs::File;

@@ -1,4 +1,5 @@
-//! Runs `curtail profile` on saved profiles: what it shows, writes and compares, and its errors.
+//! Runs `curtail profile` on saved profiles, and tests what it shows, writes and compares, and its
+//! errors.
 
 use std::fs;
 use std::path::Path;
@@ -371,7 +372,7 @@ fn warnings_about_a_result_come_before_it() {
     assert!(err("profile --compare good good").contains("A and B are the same profile"));
 }
 
-/// Figures that no server produces, but that a file may contain.
+/// Figures that no server produces, but that may occur in a file.
 #[test]
 fn extreme_figures_do_no_harm() {
     let good = text(&server(1.0));

@@ -1,4 +1,4 @@
-//! All verbs read files of times in the same way.
+//! Tests that all verbs read files of times in the same way.
 
 use std::path::Path;
 use std::time::Duration;

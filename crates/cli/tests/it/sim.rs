@@ -1,4 +1,5 @@
-//! `curtail sim`: the structure of its document, files and flags, its errors, and its manual.
+//! Tests `curtail sim`: the structure of its document, its files and flags, its errors, and its
+//! manual.
 
 use std::path::Path;
 

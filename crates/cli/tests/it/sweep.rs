@@ -1,4 +1,4 @@
-//! Runs sweeps: killed and resumed, with any number of threads, and with bad input.
+//! Runs sweeps that are killed and resumed, that use any number of threads, or that have bad input.
 
 use std::fs;
 use std::path::{Path, PathBuf};

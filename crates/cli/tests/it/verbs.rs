@@ -1,4 +1,5 @@
-//! The binary, as people and scripts use it: exit codes, messages, signals, and files left behind.
+//! Tests the binary as people and scripts use it: exit codes, messages, signals, and files left
+//! behind.
 
 use std::process::{Command, Output, Stdio};
 
@@ -98,7 +99,7 @@ fn bad_input_exits_with_2_and_names_the_fix() {
         ("--requests -5", "-5"),
         ("--hiccup 2:3ms", "0 to 1"),
         ("--policies frob", "use one of random, "),
-        // The list of policies ends here; the simulator's has one more.
+        // The list of policies ends here; the list of the simulator has one more policy.
         ("--policies frob", "rescue+bounded:N\n"),
         ("--policy psq --policy lædge", "did you mean laedge?"),
         ("--policies idealized", "unknown policy \"idealized\""),

@@ -5,8 +5,8 @@ use rand_pcg::Pcg64Mcg;
 use super::Arrivals;
 use crate::seed::{self, unit};
 
-/// An upper bound on arrival times. It is low enough that the ends of later copies still differ
-/// from "never".
+/// An upper bound on arrival times. It is low enough that the end time of a copy that starts then
+/// is still less than the value that means "never".
 const LAST_NS: u64 = 1 << 63;
 
 /// A generator of arrival times at a given rate.
@@ -16,8 +16,8 @@ pub struct Clock {
     rng: Pcg64Mcg,
     gap_ns: f64,
     now_ns: f64,
-    /// State of a modulated process: whether a burst is in progress, and when the current phase
-    /// ends. State of a trace: the index of the next gap.
+    /// The state of a modulated process: whether a burst is in progress, and when the current phase
+    /// ends. The state of a trace: the index of the next gap.
     burst: bool,
     until_ns: f64,
     at: usize,
@@ -54,8 +54,8 @@ impl Clock {
         }
     }
 
-    /// Returns the time of the next arrival, in ns. A double is exact to the nanosecond for 104
-    /// days.
+    /// Returns the time of the next arrival, in ns. A double represents every nanosecond exactly
+    /// for 104 days.
     pub fn next_ns(&mut self) -> f64 {
         self.now_ns += match self.process {
             Arrivals::Poisson => self.gap_ns * exponential(&mut self.rng),
@@ -72,7 +72,7 @@ impl Clock {
 
     /// Returns the gap to the next arrival of a modulated process.
     fn modulated(&mut self, factor: Option<f64>, share: f64) -> f64 {
-        // Relative rates inside and outside bursts; their time average is 1.
+        // The relative rates inside and outside bursts. Their average over time is 1.
         let (inside, outside) = match factor {
             Some(factor) => {
                 let outside = 1.0 / (share * factor + 1.0 - share);
@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn poisson_arrivals_have_a_dispersion_of_one() {
-        // The standard error of the index is √(2/n) = 0.01. A bound of six standard errors gives
-        // one false alarm in 10⁸ seeds.
+        // The standard error of the index is √(2/n) = 0.01. With a bound of six standard errors,
+        // the test fails by chance for one seed in 10⁸.
         let counts = counts("poisson", 20_000);
         assert!((mean(&counts) - 100.0).abs() < 6.0 * 10.0 / 20_000_f64.sqrt());
         assert!((dispersion(&counts) - 1.0).abs() < 0.06, "{}", dispersion(&counts));
@@ -158,9 +158,10 @@ mod tests {
         assert!(counts[1..].iter().all(|&count| count == 100.0), "the first gap comes before all");
     }
 
-    /// The rate is `a` in bursts (mean length 1/α) and `b` outside (mean length 1/β). It is 1 on
-    /// average. Bursts take up a fraction p of the time. The covariance of the rate over a lag t is
-    /// (a−b)²·p·(1−p)·e^−(α+β)t, so over long windows the index is 1 + 2·(a−b)²·p·(1−p)/(α+β).
+    /// The rate is `a` in bursts (mean length 1/α) and `b` outside (mean length 1/β). Its average
+    /// over time is 1. Bursts take up a fraction p of the time. The covariance of the rate over a
+    /// lag t is (a−b)²·p·(1−p)·e^−(α+β)t, so over long windows the index is 1 +
+    /// 2·(a−b)²·p·(1−p)/(α+β).
     fn long_run_dispersion(inside: f64, outside: f64, share: f64, length: f64) -> f64 {
         let (out, back) = (1.0 / length, share / (1.0 - share) / length);
         1.0 + 2.0 * (inside - outside).powi(2) * share * (1.0 - share) / (out + back)
@@ -169,10 +170,10 @@ mod tests {
     #[test]
     fn bursts_keep_the_rate_and_raise_the_dispersion() {
         // Bursts that last one mean gap are short compared with windows of 100 gaps, so the limit
-        // is a good approximation: the exact index is smaller by a fraction of about 1/(100·(α+β)),
+        // is a good approximation. The exact index is smaller by a fraction of about 1/(100·(α+β)),
         // which is below 1 %. The relative standard error is about √(2/n) for the index of n
-        // windows, and √(index/(100·n)) for the mean. Each bound is 1 % plus six standard errors. A
-        // bound of six standard errors gives one false alarm in 10⁸ seeds.
+        // windows, and √(index/(100·n)) for the mean. Each bound is 1 % plus six standard errors.
+        // With a bound of six standard errors, the test fails by chance for one seed in 10⁸.
         for (process, inside, outside, share) in
             [("on-off:0.2:1us", 5.0, 0.0, 0.2), ("mmpp:10:0.5:1us", 20.0 / 11.0, 2.0 / 11.0, 0.5)]
         {

@@ -1,6 +1,7 @@
 //! Arrival processes of client requests.
 //!
-//! The experiment sets the mean rate of every process. A trace is scaled to that rate.
+//! The experiment sets the mean rate of every process. If the process is a trace, its times are
+//! scaled to that rate.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -28,9 +29,9 @@ pub enum Arrivals {
         factor: Option<f64>,
         /// The fraction of time in bursts, from 1e-6 to below 1.
         share: f64,
-        /// Mean length of a burst, in ns.
+        /// The mean length of a burst, in ns.
         length_ns: f64,
-        /// The length as written, for `Display`.
+        /// The length as the user wrote it, for `Display`.
         written: String,
     },
     /// `trace:PATH`
@@ -39,20 +40,20 @@ pub enum Arrivals {
         path: PathBuf,
         /// The gaps between arrivals, with a mean of 1.
         gaps: Arc<[f64]>,
-        /// The mean gap as recorded, in ns; `None` if the times have no units.
+        /// The recorded mean gap, in ns, or `None` if the times have no units.
         mean_ns: Option<f64>,
     },
 }
 
-/// Minimum fraction of time in bursts. Rarer bursts would hardly occur even in the longest run. If
-/// they were rarer still, the time between them would overflow.
+/// Minimum fraction of time in bursts. Bursts with a smaller share would hardly occur even in the
+/// longest run. With a much smaller share, the time between bursts would overflow.
 const SMALLEST_SHARE: f64 = 1e-6;
 
 /// The accepted forms, for help and error messages.
 pub const FORMS: &str =
     "poisson, constant, mmpp:FACTOR:SHARE:LENGTH, on-off:SHARE:LENGTH, trace:PATH";
 
-/// Returns the fix to suggest for a text that is not a process.
+/// Returns the fix to suggest for a text that is not a valid process.
 fn instead(text: &str) -> String {
     let forms: Vec<&str> = FORMS.split(", ").collect();
     let name = |form: &str| form.split(':').next().map(str::to_owned);

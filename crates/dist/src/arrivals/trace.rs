@@ -1,5 +1,5 @@
-//! Reads recorded arrival times: one per line; `#` starts a comment. Only the gaps between them
-//! count, so any unit and any origin will do.
+//! Reads recorded arrival times: one per line; `#` starts a comment. Only the gaps between the
+//! times matter, so they can have any unit and any origin.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use crate::text::{excerpt, read_text};
 
 #[derive(Debug)]
 pub(super) struct Recorded {
-    /// The gaps, scaled to a mean of 1. The first one, used when the trace repeats, is the mean of
-    /// the others.
+    /// The gaps, scaled to a mean of 1. The first gap is used when the trace repeats, and is the
+    /// mean of the others.
     pub(super) gaps: Vec<f64>,
-    /// The mean gap as recorded, in ns; `None` if the times have no units.
+    /// The recorded mean gap, in ns, or `None` if the times have no units.
     pub(super) mean_ns: Option<f64>,
 }
 
@@ -45,7 +45,7 @@ fn gaps(times: &[f64]) -> Result<(Vec<f64>, f64), &'static str> {
         return Err("it needs two arrivals or more, at different times");
     }
     let mean = span / (times.len() - 1) as f64;
-    // The span overflows, or is so short that gaps lose their precision.
+    // The span either overflows or is so short that the gaps lose precision.
     if !mean.is_normal() {
         return Err("its times are too far apart or too close; write them in another unit");
     }

@@ -1,9 +1,9 @@
-//! Reads and writes interval logs of HdrHistogram (`.hlog`), in which each line contains counts.
-//! Many load generators and services use this format.
+//! Reads and writes HdrHistogram interval logs (`.hlog`), in which each line contains the counts of
+//! one interval. Many load generators and services use this format.
 //!
-//! The intervals of a series are added up. A histogram has a limited number of digits, so a sample
-//! is the middle of its bucket. Values are nanoseconds by convention; the format does not record
-//! the unit.
+//! The counts of all intervals of a series are added up. A histogram has a limited number of
+//! digits, so a sample is the middle of its bucket. Values are nanoseconds by convention; the
+//! format does not record the unit.
 //!
 //! Cost: O(lines + buckets + samples); at most [`MAX_SAMPLES`] samples are kept.
 
@@ -24,21 +24,22 @@ use crate::distribution::MAX_SAMPLE_NS;
 use crate::error::ResolveError;
 use crate::text::{TextError, excerpt};
 
-/// Maximum number of samples kept from a log. From a longer log, this many samples are taken at
-/// equal distances in sorted order, so the count of any range is off by at most one sample.
+/// The maximum number of samples kept from a log. If a log contains more samples, this many are
+/// taken at equal distances in sorted order, so the count of any range is off by at most one
+/// sample.
 pub const MAX_SAMPLES: u64 = 1 << 20;
 
-/// Maximum size of a decompressed histogram, in bytes. Enough for every count of a histogram with
-/// five digits.
+/// The maximum size of a decompressed histogram, in bytes. This is enough for all counts of a
+/// histogram with five digits.
 const MAX_HISTOGRAM_BYTES: u64 = 64 << 20;
 
-/// Length of the header before the counts: cookie, length, offset, digits, lowest and highest
+/// The length of the header before the counts: cookie, length, offset, digits, lowest and highest
 /// value, ratio.
 const HEADER_BYTES: usize = 40;
 
-/// Maximum number of buckets: enough for five digits up to the largest value.
+/// The maximum number of buckets: enough for five digits up to the largest value.
 const MAX_BUCKETS: u64 = 1 << 24;
-/// Maximum count of a bucket: the largest that is exact as a JSON number.
+/// The maximum count of a bucket, which is the largest integer that JSON numbers represent exactly.
 const MAX_COUNT: u64 = 1 << 53;
 
 /// Cookie of a compressed histogram (HdrHistogram, encoding version 2).
@@ -46,7 +47,7 @@ const COMPRESSED: u32 = 0x1c84_9314;
 
 const ENCODED: &str = "HIST";
 
-/// Prefixes of the lines that identify a log.
+/// The prefixes of lines that identify a text as a histogram log.
 const HEADERS: [&str; 2] = ["#[Histogram log format", "\"StartTimestamp\""];
 
 /// Whether a text is a histogram log rather than a list of times. The first data line of a log has
@@ -62,7 +63,7 @@ pub(crate) fn is_log(text: &str) -> bool {
 /// A series of a log, with its intervals added up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogSeries {
-    /// The counts; at least one.
+    /// The counts, at least one of which is not zero.
     pub counted: Histogram<u64>,
     /// The start of its first interval, in seconds from the writer's origin.
     pub from_s: f64,
@@ -72,11 +73,12 @@ pub struct LogSeries {
     pub line: usize,
 }
 
-/// Maximum number of names that an error lists.
+/// The maximum number of names that an error lists.
 pub(crate) const MAX_NAMED: usize = 8;
 
-/// Reads the series without a tag, which is the format's default, or else the only series with a
-/// tag. Series with different tags are never added up, because they measure different things.
+/// Reads the series without a tag, which is the format's default. If there is none, reads the only
+/// series with a tag. Series with different tags are never added up, because they measure different
+/// things.
 pub fn read_log_series<R: BufRead>(mut log: LogReader<R>) -> Result<LogSeries, ResolveError> {
     let (mut default, mut tagged) = (None, None);
     let mut tags: Vec<String> = Vec::new();
@@ -143,7 +145,7 @@ fn interval(line: &str) -> Result<Option<LogInterval>, String> {
     if counted.max() as f64 > MAX_SAMPLE_NS {
         return Err("times must be below 292 years".to_owned());
     }
-    // Let the histogram grow, because later intervals may have larger values.
+    // Allow the histogram to grow, because later intervals may contain larger values.
     counted.auto(true);
     Ok(Some(LogInterval {
         from_s: entry.start_timestamp().as_secs_f64(),
@@ -155,7 +157,7 @@ fn interval(line: &str) -> Result<Option<LogInterval>, String> {
 
 /// Decompresses an encoded histogram, and checks its length.
 ///
-/// The decoder would allocate any length that a line claims, so it must be checked first.
+/// The decoder would allocate any length that a line claims, so the length must be checked first.
 fn inflate(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let word = |bytes: &[u8], at: usize| {
         let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
@@ -203,23 +205,24 @@ pub(crate) fn samples(histogram: &Histogram<u64>) -> Vec<f64> {
 
 // Reads logs line by line, so that they may be larger than memory.
 
-/// Maximum length of a line, in bytes. The largest histogram is shorter.
+/// The maximum length of a line, in bytes. Even the largest possible histogram is shorter than
+/// this.
 const MAX_LINE_BYTES: u64 = 64 << 20;
 
 /// The counts of one interval of a log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogInterval {
-    /// Start in seconds, from the start of the log or from 1970, depending on the writer.
+    /// The start in seconds, from the start of the log or from 1970, depending on the writer.
     pub from_s: f64,
-    /// Length in seconds.
+    /// The length in seconds.
     pub length_s: f64,
-    /// The tag of the series; `None` for the default one.
+    /// The tag of the series, or `None` for the default series.
     pub tag: Option<String>,
     /// The counts. Values are nanoseconds by convention; the format does not record the unit.
     pub counted: Histogram<u64>,
 }
 
-/// Reads an interval log of HdrHistogram: an iterator over its intervals.
+/// An iterator over the intervals of an HdrHistogram interval log.
 #[derive(Debug)]
 pub struct LogReader<R = BufReader<File>> {
     path: PathBuf,
@@ -293,7 +296,7 @@ impl<R: BufRead> Iterator for LogReader<R> {
 /// column is meant for human readers.
 const MAX_UNIT_NS: f64 = 1e6;
 
-/// Writes an interval log of HdrHistogram line by line, for other tools and for
+/// Writes an HdrHistogram interval log line by line, for other tools and for
 /// [`LogReader`](crate::LogReader).
 #[allow(missing_debug_implementations)] // the serializer inside does not implement it
 pub struct LogWriter<W> {
@@ -303,7 +306,7 @@ pub struct LogWriter<W> {
 
 impl<W: Write> LogWriter<W> {
     /// Begins a log. Its times are relative to `start`, which is given as the time since 1970
-    /// (UTC). `comment` becomes its first lines.
+    /// (UTC). `comment` is written to the first lines of the log.
     pub fn new(mut to: W, comment: &str, start: Duration) -> io::Result<Self> {
         let seconds = start.as_secs_f64();
         for line in comment.lines() {
@@ -331,7 +334,7 @@ impl<W: Write> LogWriter<W> {
         self.serializer.serialize(counted, &mut bytes).map_err(io::Error::other)?;
         let (from, length) = (from.as_secs_f64(), length.as_secs_f64());
         let max = counted.max() as f64 / MAX_UNIT_NS;
-        // One write call, so that a concurrent reader sees whole lines.
+        // Write the line with a single call, so that a concurrent reader sees only whole lines.
         let line = format!("{from:.3},{length:.3},{max:.3},{}\n", STANDARD.encode(bytes));
         self.to.write_all(line.as_bytes())?;
         self.to.flush()
@@ -340,9 +343,8 @@ impl<W: Write> LogWriter<W> {
 
 // Checks counts before they are decoded.
 //
-// The decoder in hdrhistogram trusts its input: it negates the length of a run of empty buckets,
-// and overflows on the smallest integer, which has no positive counterpart. Therefore all counts
-// are checked first.
+// The `hdrhistogram` decoder trusts its input. It negates the length of a run of empty buckets,
+// which overflows if that length is the smallest integer. Therefore all counts are checked first.
 //
 // Source: HdrHistogram, encoding version 2 (`ZigZagEncoding`). Cost: O(bytes).
 

@@ -25,7 +25,7 @@ fn histogram(values: &[(u64, u64)]) -> Histogram<u64> {
     histogram
 }
 
-/// A log with these intervals.
+/// Returns a histogram log with these intervals.
 fn log(intervals: &[Histogram<u64>]) -> String {
     let (mut text, mut serializer) = (Vec::new(), V2DeflateSerializer::new());
     let mut builder = IntervalLogWriterBuilder::new();
@@ -129,7 +129,7 @@ fn bad_lines_are_named() {
         ("0.1,1.0,2.0,HIST!", "not base64"),
         ("0.1,1.0,2.0,AAAA", "cut off"),
         ("0.1,1.0,2.0,HISTFAAAAAA=", "cannot be inflated"),
-        // Its header claims two gigabytes.
+        // The header claims a length of two gigabytes.
         ("0.1,1.0,2.0,HISTE3///38AAAAAAAAAAwAAAAAAAAABAAAAAAAAAAI=", "cut off"),
     ] {
         let message = refusal(&format!("{good}{bad}\n"));
@@ -183,7 +183,7 @@ proptest! {
     }
 }
 
-/// A histogram as a load generator records it, with bounds that are not the defaults.
+/// Returns a histogram like those that load generators record, with bounds other than the defaults.
 fn counted(values: &[(u64, u64)]) -> Histogram<u64> {
     let mut histogram = Histogram::new_with_bounds(1_000, 61_000_000_000, 3).expect("constants");
     for &(value, count) in values {

@@ -1,4 +1,4 @@
-//! Tests of distributions: parsing, samples and moments; seeds, sample files and histogram logs.
+//! Tests of distributions, sample files, histogram logs and seeds.
 
 mod histogram_log;
 mod moments;

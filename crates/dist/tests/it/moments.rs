@@ -25,7 +25,8 @@ fn assert_close(actual: f64, expected: f64, tolerance: f64, what: &str) {
     assert!(error <= tolerance, "{what}: {actual} is not {expected} within {tolerance}");
 }
 
-/// Text, mean in milliseconds and squared coefficient of variation, computed by hand.
+/// Each entry contains the text, the mean in milliseconds and the squared coefficient of variation.
+/// Both were calculated manually.
 const MOMENTS: &[(&str, f64, f64)] = &[
     ("exp:5ms", 5.0, 1.0),
     ("exp:5", 5.0, 1.0),
@@ -45,7 +46,7 @@ const MOMENTS: &[(&str, f64, f64)] = &[
     // With alpha = 1 and bounds 1 and e, the mean is 1/(1-1/e), and the second moment is e.
     ("pareto:1:1:2.718281828459045", 1.581_976_706_869_326, 0.086_161_269_630_487_5),
     ("weibull:1:3ms", 3.0, 1.0),
-    // Shape 2 (Rayleigh): the mean is √π/2 times the scale, and the squared CV is 4/π - 1.
+    // For shape 2 (Rayleigh), the mean is √π/2 times the scale, and the squared CV is 4/π - 1.
     ("weibull:2:1ms", 0.886_226_925_452_758, 0.273_239_544_735_162_7),
     ("bimodal:0.25:8ms", 2.0, 3.0),
     ("bimodal:0:8ms", 0.0, 0.0),
@@ -55,7 +56,7 @@ const MOMENTS: &[(&str, f64, f64)] = &[
     ("hiccup:1:8ms", 8.0, 1.0),
     ("uniform:1ms:3ms", 2.0, 1.0 / 12.0),
     ("uniform:2:2", 2.0, 0.0),
-    // Means and variances of independent terms add up: (4 + 36)/5².
+    // The means and variances of independent terms add up, so the result is (4 + 36)/5².
     ("exp:2ms+bimodal:0.2:15ms", 5.0, 40.0 / 25.0),
 ];
 
@@ -120,7 +121,8 @@ fn samples_have_the_moments_of_their_distribution() {
         let variance = average(squares.iter().copied());
         let spread_of_squares = average(squares.iter().map(|s| (s - variance).powi(2))).sqrt();
 
-        // Five standard errors; the seeds are fixed, so this never fails by chance.
+        // The tolerance is five standard errors. The seeds are fixed, so this never fails by
+        // chance.
         let width = 5.0 / (DRAWS as f64).sqrt();
         let rounding = 1e-9 * distribution.mean() + 1e-9;
         let deviation = distribution.variance().sqrt();
@@ -169,8 +171,8 @@ fn bounded_pareto_has_its_quantiles() {
 
 #[test]
 fn hyper_exponential_branches_have_balanced_means() {
-    // CV² = 9: p = (1 + √0.8)/2, and each branch contributes half of the mean. That determines the
-    // distribution function.
+    // CV² = 9: p = (1 + √0.8)/2, and each branch contributes half of the mean. These two conditions
+    // determine the distribution function.
     let p = f64::midpoint(1.0, 0.8_f64.sqrt());
     let at = 2.0;
     let above = p * (-2.0 * p * at).exp() + (1.0 - p) * (-2.0 * (1.0 - p) * at).exp();
@@ -208,8 +210,8 @@ fn resolve_errors_name_the_reason() {
 
 #[test]
 fn draws_do_not_change() {
-    // Recorded experiments depend on these draws: a library that changes its algorithm must fail
-    // here.
+    // Recorded experiments depend on these draws, so this test must fail if the library changes its
+    // algorithm.
     for (text, ns) in [
         ("exp:5ms", 1_031_936.0),
         ("lognormal:5ms:1", 535_367.0),

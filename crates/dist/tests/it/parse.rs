@@ -4,7 +4,7 @@ use curtail_dist::{Form, Scale, Spec};
 use curtail_kernel::duration::Unit;
 use proptest::prelude::*;
 
-/// A bad input, and words that its message must contain: the value and the fix.
+/// An invalid input, and words that the error message must contain: the value and the fix.
 const BAD: &[(&str, &[&str])] = &[
     ("", &["missing", "exp:5ms"]),
     ("   ", &["missing"]),
@@ -146,7 +146,8 @@ fn sum() -> impl Strategy<Value = String> {
     )
 }
 
-/// Names, separators, numbers and units in any order. This reaches more code than arbitrary text.
+/// Generates names, separators, numbers and units in any order. Such texts exercise more code than
+/// arbitrary text.
 const NEARLY: &str = "(exp|det|lognormal|gamma|erlang|h2|pareto|weibull|bimodal|uniform|:|:|:|:|\\+|0|1\
     |1e308|1e-320|1000|\\.5|-|ms|min|ns|µs){0,8}";
 

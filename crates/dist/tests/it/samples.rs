@@ -35,7 +35,7 @@ fn each_sample_is_equally_likely() {
         let values = [0.5 * MS, MS, 2.5 * MS, 4.0 * MS];
         counts[values.iter().position(|&v| v == x).expect("one of the samples")] += 1;
     }
-    // Five standard deviations of a binomial count: 5 √(40,000 · 3/16).
+    // The tolerance is five standard deviations of a binomial count: 5 √(40,000 · 3/16).
     assert!(counts.iter().all(|&count| count.abs_diff(10_000) < 434), "{counts:?}");
 }
 
@@ -85,7 +85,7 @@ fn files_that_hold_no_samples_are_refused() {
 #[test]
 fn large_files_are_refused() {
     let file = file(b"1\n");
-    // A sparse file: nothing is written to disk.
+    // The file is sparse, so nothing is written to disk.
     file.as_file().set_len(MAX_FILE_BYTES + 1).expect("grown");
     let message = spec(&file).resolve(MS).expect_err("too large").to_string();
     assert!(message.contains("more than") && message.contains("fewer lines"), "{message}");

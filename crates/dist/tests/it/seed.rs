@@ -1,4 +1,4 @@
-//! Streams of random numbers are fixed and independent of each other.
+//! Checks that the streams of random numbers never change and are independent of each other.
 
 use curtail_dist::seed;
 use rand_core::Rng;
@@ -56,8 +56,8 @@ fn first_draws_of_neighboring_streams_are_uncorrelated() {
         let count = draws.len() as f64;
         let mean = draws.iter().sum::<f64>() / count;
         let lagged = draws.windows(2).map(|pair| pair[0] * pair[1]).sum::<f64>() / count;
-        // Five standard errors: a uniform variable has a standard deviation of √(1/12), and the
-        // product of two has one of 1/12.
+        // The tolerance is five standard errors. A uniform variable has a standard deviation of
+        // √(1/12), and the product of two of them has a standard deviation of 1/12.
         assert!(mean.abs() < 5.0 * (1.0 / 12.0 / count).sqrt(), "mean {mean}");
         assert!(lagged.abs() < 5.0 / 12.0 / count.sqrt(), "correlation {lagged}");
     }

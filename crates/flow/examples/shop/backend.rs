@@ -30,7 +30,7 @@ pub(super) async fn start() -> std::io::Result<String> {
     Ok(address)
 }
 
-/// The store's work. It contains no code for rates or for other workflows.
+/// The store's work. This function contains no code that handles rates or workflows.
 async fn read(request: Request<()>) -> Result<Response<&'static str>, Infallible> {
     // The layer inserts the context.
     let Some(context) = request.extensions().get::<Context>() else { return respond(500, "") };
@@ -55,7 +55,7 @@ async fn connection(stream: TcpStream, layer: ServerLayer) -> Result<(), ServerE
         *ours.headers_mut() = headers(request.head.headers());
         let response = tokio::select! {
             response = service.clone().oneshot(ours) => response,
-            // Dropping the future withdraws the request, or frees its slot.
+            // Dropping the future withdraws a waiting request, or frees the slot of a running one.
             () = connection.peer_closed() => return Ok(()),
         };
         let Ok(response) = response;

@@ -1,10 +1,10 @@
-//! The member of a call's `baggage`: `curtail=1:workflow:service:work:total service:total
-//! work:caller:wanted`, and with a [`MemberKey`] `:tag`.
+//! The format of our member in a call's `baggage`: `curtail=1:workflow:service:work:total
+//! service:total work:caller:wanted`, followed by `:tag` if there is a [`MemberKey`].
 //!
 //! Source: W3C Baggage, and document 002 Table 5.3. The first field is a version. Later versions
-//! can add fields in front of the tag. The name is percent-encoded, times are in ns, and numbers
-//! are hexadecimal. The member is at most 240 bytes long, because names are bounded and numbers
-//! above [`super::NS_MAX`] are neither written nor read.
+//! can add fields before the tag. The name is percent-encoded, times are in ns, and numbers are
+//! hexadecimal. The member is at most 240 bytes long, because names are bounded and numbers above
+//! [`super::NS_MAX`] are neither written nor read.
 //!
 //! Cost: one pass over the header.
 
@@ -16,11 +16,12 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 use super::{MILLI_MAX, MemberKey, NS_MAX, milli, parse_hex};
 
-/// The longest header, in bytes. If it would be longer, only our member is written.
+/// The maximum length of the header, in bytes. If the header would be longer, only our member is
+/// written.
 const HEADER_BYTES_MAX: usize = 8_192;
-/// The longest member, in bytes, including its key.
+/// The maximum length of the member, in bytes, including its key.
 const MEMBER_BYTES_MAX: usize = 240;
-/// The longest name, in bytes, percent-encoded.
+/// The maximum length of a percent-encoded name, in bytes.
 const NAME_BYTES_MAX: usize = 96;
 const KEY: &str = "curtail";
 /// All characters except the unreserved ones of RFC 3986.
@@ -58,10 +59,10 @@ impl fmt::Display for WorkflowName {
 pub struct CallMeta {
     /// The workflow of its request.
     pub workflow: WorkflowName,
-    /// a: the time and work that the request spent before this call.
+    /// a: the time and work spent on the request before this call.
     pub spent: Spent,
-    /// T: the time and work that a whole request of the workflow spends, as estimated at its entry.
-    /// Zero if unknown.
+    /// T: the total time and work of a request of the workflow, as estimated when the request
+    /// entered the system. Zero if unknown.
     pub totals: Spent,
     /// The number of the calling process, which is random.
     pub caller: u32,
@@ -77,7 +78,7 @@ impl CallMeta {
         Self { workflow, spent: Spent::default(), totals: Spent::default(), caller: 0, wanted: 0.0 }
     }
 
-    /// Returns the counters with which the request starts at the called process.
+    /// Returns the initial counters of the request at the called process.
     #[must_use]
     pub fn progress(&self) -> Progress {
         Progress {
@@ -154,8 +155,8 @@ pub(super) fn find<'a>(
     CallMeta::parse(value).filter(|_| key.is_none_or(|key| key.has_signed(value)))
 }
 
-/// Joins our member and those of other vendors into one line. If the line would be too long, it
-/// contains only our member. `None` if there is nothing to write.
+/// Joins our member and those of other vendors into one line. If the line would be too long, the
+/// result contains only our member. `None` if there is nothing to write.
 pub(super) fn join<'a>(
     lines: impl Iterator<Item = &'a [u8]>,
     member: Option<String>,

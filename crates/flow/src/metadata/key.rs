@@ -1,8 +1,8 @@
 //! A key that the processes of a system share, to prove that one of them wrote a call's metadata.
 //!
-//! Source: HMAC-SHA-256 (RFC 2104), truncated to 128 bits (§5). A member that was seen on the wire
-//! can be sent again. The key keeps out processes that do not have it; only encryption of the
-//! connections keeps out eavesdroppers.
+//! Source: HMAC-SHA-256 (RFC 2104), truncated to 128 bits (§5). Anyone who has seen a member on the
+//! wire can replay it. The key protects only against processes that do not have it. Protection
+//! against eavesdroppers requires encrypted connections.
 //!
 //! Cost: about 1 µs of CPU time per member that is written or read.
 
@@ -13,7 +13,7 @@ use ring::hmac;
 /// The number of hexadecimal digits of a tag.
 const TAG_DIGITS: usize = 32;
 
-/// A key of at least [`MemberKey::BYTES_MIN`] bytes. Its `Debug` output hides it.
+/// A key of at least [`MemberKey::BYTES_MIN`] bytes. Its `Debug` output does not reveal the key.
 #[derive(Clone)]
 pub struct MemberKey(hmac::Key);
 
@@ -48,7 +48,7 @@ impl MemberKey {
     pub(super) fn has_signed(&self, value: &str) -> bool {
         let Some((text, tag)) = value.rsplit_once(':') else { return false };
         let ours = self.tag(text);
-        // This takes the same time no matter where the first difference is.
+        // This comparison takes the same time no matter where the first difference is.
         let differ = |sum, (a, b): (u8, u8)| sum | (a ^ b);
         ours.len() == tag.len() && ours.bytes().zip(tag.bytes()).fold(0, differ) == 0
     }

@@ -4,15 +4,15 @@
 //! protocol.
 //!
 //! - **A call** carries one member in the header `baggage`, `curtail=1:…` ([`CallMeta`]): the
-//!   workflow, the time and work that the request has spent so far, its estimated totals, the
-//!   caller, and the rate that the caller wants to send. Members of other vendors stay. The
-//!   deadline travels in `grpc-timeout` ([`format_timeout`]) as the remaining duration, because
-//!   clocks differ. So it shrinks at every hop.
+//!   workflow, the time and work already spent on the request, the estimated totals, the caller,
+//!   and the rate at which the caller wants to send requests. Members of other vendors are
+//!   preserved. The deadline travels in `grpc-timeout` ([`format_timeout`]) as the remaining
+//!   duration, because clocks differ. The duration therefore decreases at every hop.
 //! - **A response** carries `curtail-rate`, the announcement, and `curtail-spent`, the time and
-//!   work that the call has spent ([`read_response`]).
+//!   work spent on the call ([`read_response`]).
 //!
-//! All of this comes from outside. A value that is malformed, too long or absurd is ignored, and
-//! nothing panics.
+//! All of these headers are untrusted input. A value that is malformed, too long or implausible is
+//! ignored, and no value causes a panic.
 //!
 //! Cost: at most 240 bytes per call, one allocation to read a workflow's name, and one to write the
 //! headers.
@@ -33,18 +33,18 @@ pub use response::{format_rate, format_spent, parse_rate, parse_spent};
 pub use timeout::{format_timeout, parse_timeout};
 pub(crate) use timeout::{read as read_timeout, shorten as shorten_timeout};
 
-/// The header whose members travel end to end. It contains our member, too.
+/// The header whose members are propagated end to end. Our member is one of them.
 pub const BAGGAGE: HeaderName = HeaderName::from_static("baggage");
 /// The header with the remaining time of a call.
 pub const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 /// The response header with the announced rate.
 pub const RATE: HeaderName = HeaderName::from_static("curtail-rate");
-/// The response header with the time and work that the call has spent.
+/// The response header with the time and work spent on the call.
 pub const SPENT: HeaderName = HeaderName::from_static("curtail-spent");
 
-/// The longest duration in metadata, in ns: 13 days. Longer ones are absurd.
+/// The maximum duration in metadata, in ns: 13 days. Longer durations are not plausible.
 const NS_MAX: u64 = 1 << 50;
-/// The highest rate in metadata, in thousandths of a request per second.
+/// The maximum rate in metadata, in thousandths of a request per second.
 const MILLI_MAX: u64 = 1 << 50;
 
 /// Converts a rate to thousandths, at most [`MILLI_MAX`]. NaN becomes 0.
@@ -53,7 +53,7 @@ fn milli(rate: f64) -> u64 {
     ((rate * 1e3).round() as u64).min(MILLI_MAX)
 }
 
-/// Parses one to 16 hexadecimal digits, up to a maximum.
+/// Parses a number of one to 16 hexadecimal digits that must not exceed a maximum.
 fn parse_hex(digits: &str, most: u64) -> Option<u64> {
     // `from_str_radix` alone would accept a sign.
     let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
@@ -61,15 +61,16 @@ fn parse_hex(digits: &str, most: u64) -> Option<u64> {
     (value <= most).then_some(value)
 }
 
-/// Reads our member from the headers of a call. With a key, returns it only if it was signed with
-/// that key.
+/// Reads our member from the headers of a call. If there is a key, returns the member only if it
+/// was signed with that key.
 #[must_use]
 pub fn read_call(headers: &HeaderMap, key: Option<&MemberKey>) -> Option<CallMeta> {
     baggage::find(headers.get_all(BAGGAGE).iter().map(HeaderValue::as_bytes), key)
 }
 
 /// Writes our member to the headers of a call, in place of an earlier one, and signs it if there is
-/// a key. Without `meta`, removes our member, and leaves headers without one unchanged.
+/// a key. If `meta` is `None`, removes our member. Headers that do not contain it are left
+/// unchanged.
 pub fn write_call(headers: &mut HeaderMap, meta: Option<&CallMeta>, key: Option<&MemberKey>) {
     let mut lines = headers.get_all(BAGGAGE).iter().map(HeaderValue::as_bytes);
     if meta.is_none() && !lines.any(baggage::has_ours) {
@@ -85,15 +86,16 @@ pub fn write_call(headers: &mut HeaderMap, meta: Option<&CallMeta>, key: Option<
     }
 }
 
-/// Reads the headers of a response. Returns the announcement, and the time and work that were
-/// spent.
+/// Reads the headers of a response. Returns the announcement, and the time and work spent on the
+/// call.
 #[must_use]
 pub fn read_response(headers: &HeaderMap) -> (Option<Announcement>, Option<Spent>) {
     let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     (text(&RATE).and_then(parse_rate), text(&SPENT).and_then(parse_spent))
 }
 
-/// Writes both to the headers of a response. If a value is `None`, removes its header.
+/// Writes the announcement, and the time and work spent on the call, to the headers of a response.
+/// If a value is `None`, removes its header.
 pub fn write_response(
     headers: &mut HeaderMap,
     announcement: Option<&Announcement>,

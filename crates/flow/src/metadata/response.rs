@@ -1,9 +1,10 @@
 //! The metadata of responses: `curtail-rate: rate:local:via`, and `curtail-spent: service:work`.
 //!
-//! Source: document 002 §5.2.4, *Rate aggregation*, which polls processes in every interval. Here
-//! announcements come with the responses. So they need no messages of their own, and a process that
-//! is called often announces often. Rates are thousandths in hexadecimal, or `inf`. Each service
-//! that a rate depends on is written as four digits, and a `+` marks an incomplete set.
+//! Source: document 002 §5.2.4, *Rate aggregation*, which polls processes in every interval. In
+//! this implementation, responses contain the announcements. Announcements therefore require no
+//! separate messages, and a process that is called frequently also announces its rate frequently.
+//! Rates are written in thousandths as hexadecimal numbers, or as `inf`. Each service that a rate
+//! depends on is written as four digits, and a `+` marks an incomplete set.
 //!
 //! Cost: one pass over at most 100 bytes.
 
@@ -65,13 +66,13 @@ pub fn parse_rate(value: &str) -> Option<Announcement> {
     Some(Announcement { rate: rate(of_all)?, local: rate(local)?, via })
 }
 
-/// Formats the time and work that a call has spent as a header value.
+/// Formats the time and work spent on a call as a header value.
 #[must_use]
 pub fn format_spent(spent: Spent) -> String {
     format!("{:x}:{:x}", spent.service_ns.min(NS_MAX), spent.work_ns.min(NS_MAX))
 }
 
-/// Parses the time and work that a call has spent. `None` if it is malformed.
+/// Parses the time and work spent on a call. `None` if it is malformed.
 #[must_use]
 pub fn parse_spent(value: &str) -> Option<Spent> {
     let (service, work) = value.split_once(':')?;

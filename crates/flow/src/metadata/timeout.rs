@@ -1,7 +1,7 @@
-//! The deadline of a call as `grpc-timeout`: the remaining duration, in at most eight digits and a
-//! unit.
+//! The deadline of a call as `grpc-timeout`, which is the remaining duration, written as at most
+//! eight digits and a unit.
 //!
-//! Source: the gRPC wire protocol, *Timeout*. Calls that do not use gRPC carry this header, too.
+//! Source: the gRPC wire protocol, *Timeout*. Calls that do not use gRPC also carry this header.
 //!
 //! Cost: one pass over nine bytes.
 

@@ -1,4 +1,4 @@
-//! An entry and a store, whose services are tower stacks in memory.
+//! An entry and a store whose services are in-memory tower stacks.
 #![allow(dead_code)] // each test file uses a part
 
 use std::convert::Infallible;
@@ -71,7 +71,7 @@ pub(crate) fn request(workflow: &str) -> Request<String> {
     Request::get(format!("/{workflow}")).body(String::new()).expect("well-formed")
 }
 
-/// Sends a request of a workflow. Returns the status of the response.
+/// Sends a request that belongs to a workflow, and returns the status of the response.
 pub(crate) async fn call(service: Http, workflow: &str) -> u16 {
     let Ok(response) = service.oneshot(request(workflow)).await;
     response.status().as_u16()

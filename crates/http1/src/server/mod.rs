@@ -10,8 +10,8 @@
 //!   [`Connection::start_response`], [`Connection::write_body`] any number of times, and
 //!   [`Connection::finish_body`]. After a [`ServerError::Reject`], call [`Connection::reject`]
 //!   instead;
-//! - [`Connection::close`] closes the connection so that the client gets the last response and not
-//!   a reset.
+//! - [`Connection::close`] closes the connection so that the client receives the last response
+//!   instead of a reset.
 //!
 //! Dropping a connection in the middle of a response shows the client that the response is
 //! incomplete.
@@ -163,8 +163,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Closes the connection so that the client can read everything that was sent. Writes the
     /// remaining output and closes the sending half. Then reads and drops the bytes that the client
-    /// still sends, up to [`Limits::linger_bytes`] and [`Timeouts::linger`], until the client
-    /// closes, too (RFC 9112 §9.6).
+    /// still sends, up to [`Limits::linger_bytes`] and [`Timeouts::linger`], until the client also
+    /// closes the connection (RFC 9112 §9.6).
     ///
     /// Stops at the first error, which means that the client has left.
     pub async fn close(mut self) {

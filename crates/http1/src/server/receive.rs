@@ -90,7 +90,7 @@ impl Collected {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Waits for the next request and reads all of it, including the body, so that a slow client
-    /// never holds a replica. The body may have up to
+    /// never occupies a replica. The body may have up to
     /// [`Limits::body_bytes`](crate::Limits::body_bytes).
     ///
     /// Calls [`next_head`](Connection::next_head) and [`read_body`](Connection::read_body). Their
@@ -113,7 +113,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// sent nothing for [`Timeouts::idle`](crate::Timeouts::idle), or the last response announced
     /// the close. Pipelined requests are returned one by one, in order (RFC 9112 §9.3.2).
     ///
-    /// Cancel safe: the next call continues, with the same deadlines.
+    /// This method is cancel safe: the next call continues with the same deadlines.
     pub async fn next_head(&mut self) -> Result<Option<RequestHead>, ServerError> {
         if self.closing {
             return Ok(None);
@@ -134,7 +134,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// request has none, or if it has already been read. Sends `100 Continue` if the client waits
     /// for it (RFC 9110 §10.1.1).
     ///
-    /// Cancel safe: the next call continues, with the same deadline.
+    /// This method is cancel safe: the next call continues with the same deadline.
     pub async fn read_body(&mut self, limit: usize) -> Result<Bytes, ServerError> {
         let read = self.receive_body(limit).await;
         if read.is_err() {

@@ -1,4 +1,4 @@
-//! Tests of bodies: where they end, and what makes them invalid. No input makes the decoder panic.
+//! Tests where bodies end, and what makes them invalid. No input makes the decoder panic.
 
 use crate::common::{cuts, feed, nearly};
 use bytes::BytesMut;

@@ -1,4 +1,4 @@
-//! Tests of request heads: what valid ones mean, and which status rejected ones get.
+//! Tests the meaning of valid request heads, and the statuses with which invalid ones are rejected.
 
 use std::time::Instant;
 
@@ -122,8 +122,8 @@ fn hop_by_hop_fields_are_not_relayed() {
     assert!(!is_hop_by_hop(b"Host") && !is_hop_by_hop(b"") && !is_hop_by_hop(b"cookie"));
 }
 
-/// A proxy drops the fields that `Connection` names. With 200 fields, it must not read these names
-/// 200 times.
+/// A proxy drops the fields that `Connection` names. If a request has 200 fields, the proxy must
+/// not read these names 200 times.
 #[test]
 fn the_names_that_connection_lists_are_read_once() {
     let limits = Limits { head_bytes: 1 << 20, headers: 256, ..Limits::default() };

@@ -2,7 +2,7 @@
 //!
 //! A cause must account for at least half of the hiccup. The sampler reads the counters every few
 //! milliseconds, not at the start and end of executions, so the counters include parts of
-//! neighboring executions. The cause is therefore only likely.
+//! neighboring executions. The reported cause is therefore likely but not certain.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Returns a short description for people.
+    /// Returns a short human-readable description.
     pub fn text(self) -> &'static str {
         match self {
             Cause::Stopped => "stopped by a signal",
@@ -46,7 +46,7 @@ impl Cause {
     }
 }
 
-/// The number of hiccups per likely cause.
+/// The numbers of hiccups by likely cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Causes(pub Vec<Likely>);
 
@@ -60,7 +60,7 @@ pub struct Likely {
 }
 
 impl Causes {
-    /// Counts the causes that occur, the most frequent first.
+    /// Counts the hiccups per cause, and returns the most frequent cause first.
     pub fn count(causes: impl IntoIterator<Item = Cause>) -> Causes {
         let mut counts = BTreeMap::<Cause, u64>::new();
         causes.into_iter().for_each(|cause| *counts.entry(cause).or_default() += 1);

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 /// The version of the control group hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// One hierarchy per controller.
+    /// Version 1, which has one hierarchy per controller.
     One,
-    /// One hierarchy for all controllers.
+    /// Version 2, which has a single hierarchy for all controllers.
     Two,
 }
 
@@ -40,7 +40,8 @@ impl CpuGroup {
     }
 }
 
-/// Parses `/proc/PID/cgroup`: lines of `NUMBER:CONTROLLERS:PATH`; version 2 lists no controllers.
+/// Parses `/proc/PID/cgroup`: its lines have the form `NUMBER:CONTROLLERS:PATH`. In version 2, the
+/// list of controllers is empty.
 fn find(groups: &str) -> Option<(Version, &str)> {
     let fields = || groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
     let one = fields().find(|(of, _)| of.split(',').any(|name| name == "cpu"));

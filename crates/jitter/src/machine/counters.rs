@@ -2,23 +2,25 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Sums over the threads of a process since it started. Counters that the system does not provide
-/// are zero.
+/// Kernel counters, summed over all threads of a process since it started. Counters that the system
+/// does not provide are zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// The number of times that a thread blocked (waited for something).
     pub voluntary_switches: u64,
     /// The number of times that a thread was preempted.
     pub involuntary_switches: u64,
-    /// Nanoseconds on a processor.
+    /// The time that the threads spent on a processor, in nanoseconds.
     pub ran_ns: u64,
-    /// Nanoseconds in the run queue.
+    /// The time that the threads spent in the run queue, in nanoseconds.
     pub run_delay_ns: u64,
-    /// Nanoseconds for which the control group was throttled because its quota was exhausted.
+    /// The time for which the control group was throttled because its quota was exhausted, in
+    /// nanoseconds.
     pub throttled_ns: u64,
-    /// Page faults that read from disk.
+    /// The number of page faults that read from disk.
     pub major_faults: u64,
-    /// Nanoseconds for which the process was stopped by a signal, estimated from samples.
+    /// The time for which the process was stopped by a signal, in nanoseconds, estimated from
+    /// samples.
     pub stopped_ns: u64,
 }
 
@@ -71,8 +73,8 @@ impl Counters {
     }
 }
 
-/// Parses a number; a malformed one counts as 0. The cap prevents overflow and exceeds every real
-/// counter.
+/// Parses a number. A malformed number counts as 0. The value is capped to prevent overflow, but no
+/// real counter reaches the cap.
 fn number(text: &str) -> u64 {
     text.trim().parse().unwrap_or(0).min(u64::MAX >> 20)
 }
@@ -108,7 +110,7 @@ mod tests {
 
     #[test]
     fn counts_never_decrease() {
-        // A thread that exits removes its counts from the sum.
+        // When a thread exits, its counts disappear from the sum.
         let before = Counters { ran_ns: 5, voluntary_switches: 2, ..Counters::default() };
         let after = Counters { ran_ns: 3, voluntary_switches: 4, ..Counters::default() };
         let expected = Counters { voluntary_switches: 2, ..Counters::default() };

@@ -15,8 +15,8 @@ use super::{Counters, CpuGroup};
 
 /// The maximum number of sampled threads of a leaf, over all its processes.
 const THREADS_MAX: usize = 128;
-/// The maximum number of samples: ten minutes at one sample every two milliseconds. The oldest are
-/// dropped.
+/// The maximum number of samples: ten minutes at one sample every two milliseconds. Beyond this
+/// number, the oldest samples are dropped.
 const SAMPLES_MAX: usize = 300_000;
 /// The number of samples after which the thread list is refreshed.
 const REFRESH: u32 = 64;
@@ -38,7 +38,7 @@ pub enum LeafError {
 /// The processes that listen on one address: a single one, or a parent and its workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalLeaf {
-    /// Process IDs, ascending; at least one.
+    /// The process IDs in ascending order. There is at least one.
     pub processes: Vec<i32>,
     /// The name of the first process.
     pub name: String,
@@ -89,15 +89,15 @@ pub struct Sampler {
     thread: JoinHandle<SamplerReport>,
 }
 
-/// The samples of a sampler.
+/// The samples that a sampler collected.
 #[derive(Debug, Default)]
 pub struct SamplerReport {
-    /// Times and counters, in order.
+    /// Pairs of a time and the counters at that time, in chronological order.
     samples: VecDeque<(Instant, Counters)>,
 }
 
 impl Sampler {
-    /// Starts sampling a leaf at this interval.
+    /// Starts to sample a leaf at regular intervals.
     pub fn start(leaf: &LocalLeaf, every: Duration) -> io::Result<Sampler> {
         let stop = Arc::new(AtomicBool::new(false));
         let (leaf, stopped) = (leaf.clone(), Arc::clone(&stop));
@@ -141,8 +141,8 @@ impl SamplerReport {
         self.samples.push_back((now, counters));
     }
 
-    /// Returns how much the counters grew from the last sample before `start` to the first one
-    /// after `end`. `None` if either is missing.
+    /// Returns the increase of the counters from the last sample before `start` to the first sample
+    /// after `end`. `None` if either sample is missing.
     pub fn between(&self, start: Instant, end: Instant) -> Option<Counters> {
         let first = self.samples.partition_point(|(at, _)| *at <= start).checked_sub(1)?;
         let last = self.samples.partition_point(|(at, _)| *at < end);
@@ -151,8 +151,8 @@ impl SamplerReport {
     }
 }
 
-/// The open files of a leaf's processes and threads. They stay open because opening costs more than
-/// reading.
+/// The open files of a leaf's processes and threads. The files stay open because opening a file
+/// costs more than reading it.
 #[derive(Debug)]
 struct Files {
     processes: Vec<File>,
@@ -198,7 +198,7 @@ impl Files {
     }
 }
 
-/// Reads a file from its start. Empty if it cannot be read.
+/// Reads a file from its start. The result is empty if the file cannot be read.
 fn read_again<'a>(file: &mut File, text: &'a mut String) -> &'a str {
     text.clear();
     let read = file.rewind().and_then(|()| file.take(1 << 16).read_to_string(text));
@@ -233,7 +233,8 @@ mod tests {
         files.threads = vec![(own("schedstat"), own("status"))];
         report.sample(&mut files);
         let start = Instant::now();
-        // Runs until the counter shows the CPU time, even if the thread is preempted.
+        // The loop runs until the counter shows the CPU time, however often the thread is
+        // preempted.
         let before = files.read().ran_ns;
         while files.read().ran_ns < before + 6_000_000 {}
         let end = Instant::now();

@@ -28,7 +28,7 @@ impl CpuLimit {
         let lacking = || io::Error::other("this system has no control groups for the CPU");
         let own = CpuGroup::of("self").ok_or_else(lacking)?;
         // In version 2, a group that contains processes, such as ours, cannot have child groups
-        // that share the CPU. Only the root group can.
+        // that share the CPU. Only the root group is exempt from this rule.
         let parent = match own.version {
             Version::One => own.path.clone(),
             Version::Two => own.mount.to_owned(),

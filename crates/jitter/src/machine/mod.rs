@@ -1,4 +1,5 @@
-//! The machine's effect on any running thread, and on one process. Linux only.
+//! Measures how the machine affects running threads in general, and one process in particular.
+//! Linux only.
 
 mod causes;
 mod cgroup;

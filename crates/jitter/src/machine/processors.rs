@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 /// Maximum number of processors.
 const PROCESSORS_MAX: usize = CpuSet::MAX_CPU;
 
-/// Processors by their system numbers. If empty, the system places the threads.
+/// A set of processors, identified by their system numbers. If it is empty, the system chooses a
+/// processor for each thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Processors(Vec<usize>);
 
@@ -30,9 +31,9 @@ impl Processors {
         &self.0
     }
 
-    /// Reserves these processors for other threads: the calling thread, and threads that it starts
-    /// later, no longer run on them. Does nothing if no other processor is left. Returns an error
-    /// if any of them is not available to this thread.
+    /// Reserves these processors for other threads. The calling thread, and threads that it starts
+    /// later, no longer run on them. The method does nothing if no other processor would be left.
+    /// Returns an error if any of the processors is not available to this thread.
     pub fn reserve(&self) -> io::Result<()> {
         let allowed = Processors::allowed()?;
         if let Some(number) = self.0.iter().find(|number| !allowed.0.contains(number)) {
@@ -55,7 +56,7 @@ pub fn keep_to(numbers: &[usize]) -> io::Result<()> {
 impl FromStr for Processors {
     type Err = String;
 
-    /// Parses numbers and ranges: `0,2-4`.
+    /// Parses a list of numbers and ranges: `0,2-4`.
     fn from_str(text: &str) -> Result<Processors, String> {
         let number = |text: &str| {
             let number: Option<usize> = text.trim().parse().ok();

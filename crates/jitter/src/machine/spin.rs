@@ -1,9 +1,8 @@
-//! Measures the floor: a loop on every processor that only reads the clock.
-//!
-//! When the loop did not run, no other thread of ours would have run either: the hypervisor took
-//! the processor, the kernel served an interrupt, or another process ran. Source: document 000,
-//! §6.1, where involuntary rescheduling is a significant part of IQ-jitter. The loop is from Gil
-//! Tene's jHiccup, without the sleep.
+//! Measures the floor: on every processor, a loop reads the clock and does nothing else. Whenever
+//! the loop did not run, no other thread of ours would have run either: the hypervisor took the
+//! processor, the kernel served an interrupt, or another process ran. Source: document 000, §6.1,
+//! which finds that involuntary rescheduling is a significant part of IQ-jitter. The loop is from
+//! Gil Tene's jHiccup, without the sleep.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,13 +30,13 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// Creates an empty observation.
+    /// Creates an observation without any gaps.
     pub fn none() -> Gaps {
         let gaps = Histogram::new_with_max(LONGEST_NS, 3).expect("constants in range");
         Gaps { observed_ns: 0, processors: 0, gaps }
     }
 
-    /// Adds the observation of other loops.
+    /// Adds the gaps that other loops observed.
     pub fn add(&mut self, other: &Gaps) {
         self.observed_ns = self.observed_ns.saturating_add(other.observed_ns);
         self.processors = self.processors.max(other.processors);

@@ -1,9 +1,9 @@
 //! The share of a machine's processors that other processes and the hypervisor took. Linux only.
 //!
 //! The sources are `/proc/stat` (time of all processors, including stolen time), `/proc/PID/stat`
-//! (own time), and, if the kernel counts it, `/proc/pressure/cpu` (time in which some task was
-//! ready and had no processor). The pressure distinguishes a machine whose other processes
-//! interfere from one with enough processors.
+//! (own time), and, if the kernel counts it, `/proc/pressure/cpu` (the time in which at least one
+//! task was ready to run but had no processor). The pressure shows whether other processes
+//! interfere or the machine has enough processors for all.
 //!
 //! Cost: a few file reads, tens of microseconds.
 
@@ -13,19 +13,19 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-/// The length of a tick in these files, on every architecture.
+/// The length of a tick in these files. It is the same on every architecture.
 const TICK_NS: u64 = 10_000_000;
 /// The minimum number of ticks for a meaningful share.
 const TICKS_MIN: u64 = 100;
-/// The share of stolen time that is enough to distort a measurement. The hypervisor delays all
-/// threads on a processor that it takes.
+/// The smallest share of stolen time that distorts a measurement. The hypervisor delays all threads
+/// on a processor that it takes.
 const STOLEN_MUCH: f64 = 0.02;
 /// Other processes interfere if both their own share and the share of time in which tasks wait for
 /// a processor reach these limits.
 const OTHERS_MUCH: f64 = 0.1;
 const STALLED_MUCH: f64 = 0.05;
 
-/// The counters at one moment, since boot.
+/// The values of the counters, counted since boot, at one moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
     at: Instant,
@@ -49,7 +49,7 @@ impl Reading {
         let ticks = ticks(&fs::read_to_string("/proc/stat").ok()?)?;
         let process = |name: &str| fs::read_to_string(format!("/proc/{name}/stat")).ok();
         let this: u64 = times(&process("self")?).iter().sum();
-        // A process that has ended no longer has counters.
+        // The counters of a process disappear when it ends.
         let of =
             |id: &u32| process(&id.to_string()).map_or(0, |text| times(&text)[..2].iter().sum());
         let others: u64 = own.iter().map(of).sum();
@@ -64,8 +64,8 @@ impl Reading {
         self.ticks.stolen * TICK_NS
     }
 
-    /// Returns the shares that others took since an earlier reading of the same processes. `None`
-    /// if there are too few ticks between the two.
+    /// Returns the shares of processor time that others took since `earlier`, which must cover the
+    /// same processes. `None` if there are too few ticks between the two readings.
     pub fn since(&self, before: &Reading) -> Option<Taken> {
         let of = |part: fn(&Ticks) -> u64| part(&self.ticks).saturating_sub(part(&before.ticks));
         let all = of(|ticks| ticks.all);
@@ -82,20 +82,20 @@ impl Reading {
     }
 }
 
-/// Shares of the time of all processors, 0 to 1.
+/// Shares of the total time of all processors, from 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Taken {
     /// The share that all processes except our own took.
     pub others: f64,
     /// The share that the hypervisor took.
     pub stolen: f64,
-    /// The share of the time in which some task, ours or not, waited for a processor. `None` if
+    /// The share of time in which at least one task, ours or not, waited for a processor. `None` if
     /// unknown.
     pub stalled: Option<f64>,
 }
 
 impl Taken {
-    /// Whether others took enough to distort a measurement made in that time.
+    /// Whether others took enough processor time to distort a measurement made in this period.
     pub fn is_much(&self) -> bool {
         let waited = self.stalled.is_none_or(|share| share >= STALLED_MUCH);
         self.stolen >= STOLEN_MUCH || (self.others >= OTHERS_MUCH && waited)
@@ -177,7 +177,7 @@ mod tests {
     fn shares_cover_all_processors_and_exclude_own_time() {
         let start = Instant::now();
         let before = reading(start, 1_000, 500, 10, 100, 5);
-        // Ten seconds on two processors.
+        // The two readings are ten seconds apart, on a machine with two processors.
         let after = reading(start + Duration::from_secs(10), 3_000, 1_700, 70, 500, 2_500_005);
         let taken = after.since(&before).expect("enough ticks");
         assert_eq!(taken, Taken { others: 0.4, stolen: 0.03, stalled: Some(0.25) });

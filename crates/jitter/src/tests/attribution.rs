@@ -1,4 +1,4 @@
-//! Attribution of hiccups to the leaf or the machine.
+//! Tests the attribution of hiccups to the leaf or the machine.
 
 use curtail_dist::seed;
 use rand_distr::{Distribution as _, StandardUniform};
@@ -25,7 +25,7 @@ fn machine_pauses_are_never_attributed_to_the_leaf() {
             machine += u32::from(blame == Blame::Machine);
         }
     }
-    // In most cases, the machine's part is found as well.
+    // In most cases, the hiccups are attributed to the machine.
     assert!(machine >= 20, "{machine} of 40");
 }
 
@@ -80,7 +80,7 @@ fn hiccups_beyond_the_floor_belong_to_both() {
 }
 
 /// A third of the executions are slow for another reason, such as a server that had been asleep.
-/// They are neither hiccups nor caused by the machine.
+/// These executions are not hiccups, and the machine does not cause them.
 #[test]
 fn executions_between_body_and_hiccups_are_not_hiccups_without_gaps_in_the_floor() {
     let mut rng = seed::rng(seed::stream(1, &[b"jitter", b"between"]));
@@ -122,7 +122,8 @@ fn a_floor_that_exceeds_the_hiccups_explains_nothing() {
         let floor = Floor::new(20_000_000_000 + 800_000_000 * gaps_per_s, &gaps);
         executions.all().attribute(&summary, &floor.expect("some time"))
     };
-    // With a mean P of 2 ms, a probability of 2 % means 10 hits per second of execution time.
+    // With a mean P of 2 ms, a probability of 2 % corresponds to 10 hits per second of execution
+    // time.
     let busier = found(15);
     assert!(busier.floor_exceeds && busier.blame == Blame::Undecided, "{busier:?}");
     assert!(busier.leaf.expect("hiccups").probability.low <= 0.0, "{busier:?}");

@@ -1,11 +1,11 @@
-//! The distance of the minimum service time from its infimum.
+//! Tests the estimated distance between the minimum service time and its infimum.
 
 use curtail_dist::seed;
 
 use super::scenario::spec;
 use crate::{Bias, Executions, Repetitions, Stop};
 
-/// Creates executions of queries with a P of 1 ms and this jitter.
+/// Creates executions of queries with a P of 1 ms and jitter from this distribution.
 fn executions(text: &str, queries: usize, times: usize) -> Executions {
     let jitter = spec(text);
     let mut rng = seed::rng(5);
@@ -71,7 +71,8 @@ fn with_few_executions_the_bias_is_unknown() {
 fn repetitions_continue_until_p_converges() {
     let rule = Repetitions { least: 20, most: 200, tolerance: 0.01 };
     assert_eq!(rule.stop(&Executions::new(["all"])), Stop::NotYet);
-    // The bias is 100 µs divided by k. It is 1 % of 1 ms at k = 10, and clearly lower soon after.
+    // The bias is 100 µs divided by k. It is therefore 1 % of P (1 ms) at k = 10, and clearly lower
+    // for slightly larger k.
     assert_eq!(rule.stop(&executions("exp:100us", 200, 19)), Stop::NotYet);
     assert_eq!(rule.stop(&executions("exp:100us", 200, 20)), Stop::Converged);
     assert_eq!(rule.stop(&executions("exp:1ms", 200, 60)), Stop::NotYet);

@@ -3,13 +3,13 @@
 use super::scenario::Scenario;
 use crate::Estimate;
 
-/// The results of 20 runs over a grid of probabilities and durations.
+/// The results of 20 runs for each point in a grid of probabilities and durations.
 #[derive(Debug, Default)]
 struct Covered {
     runs: u32,
     probability: u32,
-    /// The number of runs that found hiccups, and how many of those have an interval that contains
-    /// the duration.
+    /// The number of runs that found hiccups, and the number of those runs whose interval contains
+    /// the true duration.
     found: u32,
     duration: u32,
     /// The largest relative errors among runs with 200 hiccups or more.
@@ -47,7 +47,7 @@ impl Covered {
     }
 }
 
-/// Returns the scenarios and their seeds.
+/// Returns pairs of a scenario and a seed.
 fn grid(like: Scenario, seed: u64) -> impl Iterator<Item = (Scenario, u64)> {
     let probabilities = [0.002, 0.005, 0.02, 0.05];
     let cells =
@@ -90,7 +90,8 @@ fn intervals_contain_exponential_hiccups() {
     assert!(covered.duration * 10 >= covered.found * 9, "{covered:?}");
 }
 
-/// Pauses of 1 to 4 ms overlap with hiccups of 5 ms ± 30 %. Only the floor separates them.
+/// Pauses of 1 to 4 ms overlap with hiccups of 5 ms ± 30 %. Only the floor separates the pauses
+/// from the hiccups.
 #[test]
 fn with_a_floor_intervals_contain_hiccups_that_overlap_with_pauses() {
     let mut covered = Covered::default();

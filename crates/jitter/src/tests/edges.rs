@@ -81,7 +81,7 @@ fn without_repetitions_hiccups_are_unknown() {
 #[test]
 fn equal_times_bound_the_probability_by_their_number() {
     let probability = rounds(2, [7_000_000; 1_000]).all().summarize().hiccups.probability;
-    // Clopper and Pearson for 0 of 1,000: 1 - 0.025^(1/1000).
+    // The upper bound of Clopper and Pearson for 0 of 1,000 is 1 - 0.025^(1/1000).
     assert!((probability.high - 0.003_682).abs() < 1e-6, "{probability:?}");
 }
 
@@ -143,7 +143,7 @@ fn curves_fall_from_all_to_one_sample() {
         assert!(curve.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 > pair[1].1));
         assert_eq!((curve[0].1, curve[curve.len() - 1].1), (1.0, 1.0 / samples));
     }
-    // One in a hundred is as long as a hiccup.
+    // One in a hundred executions is as long as a hiccup.
     let hiccups = curves.j.iter().find(|point| point.0 >= 25_000_000).expect("hiccups");
     assert!((0.004..0.015).contains(&hiccups.1), "{hiccups:?}");
     let two = rounds(1, [7, 7]);
@@ -162,7 +162,7 @@ fn ranks_are_in_order_of_p_and_samples_are_bounded() {
     assert_eq!((ranked.queries[0].0, ranked.queries[99].0), (0, 199));
     assert_eq!(ranked, executions.all().ranked(100, 7));
     assert_ne!(ranked, executions.all().ranked(100, 8));
-    // A uniform sample has the same share of hiccups.
+    // A uniform sample contains the same share of hiccups as all executions.
     let many = executions.all().ranked(10_000, 7).executions;
     let slow = many.iter().filter(|(_, j_ns)| *j_ns > 25_000_000).count();
     assert!((400..600).contains(&slow), "{slow} of 10,000");

@@ -5,7 +5,7 @@ use rand_distr::{Bernoulli, Distribution, Exp, LogNormal, Uniform};
 
 use crate::{Executions, Floor};
 
-/// Simulation parameters; times in milliseconds.
+/// The parameters of a simulation. Times are in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scenario {
     pub(super) queries: usize,
@@ -13,7 +13,8 @@ pub(super) struct Scenario {
     pub(super) mean_p: f64,
     pub(super) probability: f64,
     pub(super) duration: f64,
-    /// The variation of the duration: 0 is constant, 1 exponential, others log-normal.
+    /// The coefficient of variation of the duration. The duration is constant for 0, exponential
+    /// for 1, and log-normal for all other values.
     pub(super) variation: f64,
     /// The probability of a pause of 1 to 4 ms.
     pub(super) pauses: f64,
@@ -36,7 +37,7 @@ impl Default for Scenario {
     }
 }
 
-/// Parses a distribution of times in milliseconds. Samples are in nanoseconds.
+/// Parses a distribution of times in milliseconds. Its samples are converted to nanoseconds.
 pub(super) fn spec(text: &str) -> curtail_dist::Distribution {
     let spec: curtail_dist::Spec = text.parse().expect("a distribution");
     spec.resolve(1e6).expect("a distribution")
@@ -62,7 +63,7 @@ impl Scenario {
         let pick = Uniform::new(0, self.queries).expect("queries");
         let mut made = Executions::new(vec!["all"; self.queries]);
         for _ in 0..self.executions {
-            // Random order: each query once per round, starting at a random one.
+            // Each round executes each query once, starting at a random query.
             let first = pick.sample(&mut rng);
             for at in 0..self.queries {
                 let query = (first + at) % self.queries;
@@ -87,7 +88,7 @@ impl Scenario {
         made
     }
 
-    /// Simulates a loop for `seconds` on the same machine.
+    /// Simulates a loop that reads the clock for `seconds` on the same machine.
     pub(super) fn floor(&self, executions: &Executions, seconds: f64, number: u64) -> Floor {
         let mut rng = seed::rng(seed::stream(number, &[b"jitter", b"floor"]));
         let mean_p: f64 = (0..self.queries).filter_map(|query| executions.p_ns(query)).sum::<u64>()

@@ -6,8 +6,8 @@ use rand_distr::Distribution as _;
 use super::scenario::{Scenario, lognormal, spec};
 use crate::{Executions, Summary};
 
-/// Executes 200 queries with a P of 5 ms, 200 times each. Jitter is drawn from this distribution,
-/// in milliseconds. Times are rounded down to the clock's resolution.
+/// Simulates 200 queries with a P of 5 ms, each of which is executed 200 times. Jitter is drawn
+/// from this distribution, in milliseconds. Times are rounded down to the clock's resolution.
 fn jittery(text: &str, resolution_ns: u64, number: u64) -> Executions {
     let jitter = spec(text);
     let mut rng = seed::rng(seed::stream(number, &[b"jitter", b"shapes"]));

@@ -1,14 +1,15 @@
 //! C3: picks the server with the lowest score. The score is computed from the server's feedback,
-//! its response times, and the number of copies that this client has there.
+//! its response times, and the number of copies that this client has at the server.
 //!
 //! Source: document 002 §4.2.1. Ψ = R̄ − 1/μ̄ + q̂ᵇ/μ̄ with q̂ = 1 + os·n + q̄. Each of the
-//! client's own copies counts n times, where n is the number of clients. So a client that sends
-//! more to a server ranks it lower, and not all clients choose the same server. The exponent b
-//! penalizes a long queue more than a slow server. Cost: O(servers of the group).
+//! client's own copies counts n times, where n is the number of clients. So the more copies a
+//! client has sent to a server, the lower it ranks that server, and the clients do not all choose
+//! the same server. The exponent b penalizes a long queue more than a slow server. Cost: O(servers
+//! of the group).
 //!
-//! With the rates of [`crate::rate`], this is Algorithm 1: it picks the best server that has a
-//! token. If no server has a token, the query waits. Among servers with equal scores it picks the
-//! least recently used one, to even out their load.
+//! Together with the rate limits of [`crate::rate`], this is Algorithm 1, which picks the best
+//! server that has a token. If no server has a token, the query waits. Among servers with equal
+//! scores it picks the least recently used one, to even out their load.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -36,7 +37,7 @@ impl C3 {
         Self { seen: Seen::new(servers, tuning), sent: vec![Timestamp::default(); servers] }
     }
 
-    /// Ψ of a server, in ns.
+    /// Returns Ψ of a server, in ns.
     fn psi(&self, server: ServerId, levels: Levels<'_>) -> f64 {
         let Tuning { clients, score_exponent, .. } = *self.seen.tuning;
         let own = f64::from(levels.outstanding(server)) * f64::from(clients);
@@ -44,7 +45,8 @@ impl C3 {
     }
 }
 
-/// Ψ for a client. `own` is the weighted number of its copies at the server.
+/// Returns Ψ of a server for one client. `own` is the weighted number of the client's copies at the
+/// server.
 pub(super) fn psi(estimate: &Estimate, own: f64, exponent: u32) -> f64 {
     let Estimate { response_ns, queue, service_ns, floor_ns } = *estimate;
     let (response_ns, service_ns) = (response_ns.max(floor_ns), service_ns.max(floor_ns));
@@ -95,8 +97,9 @@ mod tests {
         let slow = |expected: f64, b| psi(&of(expected, 20e6), 0.0, b);
         assert_eq!(fast(100.0, 1), slow(20.0, 1), "published: 100 beside 20");
         for b in [2, 3, 4] {
-            // As published, the scores are equal if the ratio of the fast server's requests to the
-            // slow one's is the b-th root of 20/4. For b = 3, that is 34.2 requests to 20.
+            // As in the paper, the scores are equal if the number of requests at the fast server is
+            // the b-th root of 20/4 times the number at the slow one. For b = 3, these numbers are
+            // 34.2 and 20.
             let root = [0.0, 0.0, 2.23607, 1.70998, 1.49535][b as usize];
             let ratio = fast(20.0 * root, b) / slow(20.0, b);
             assert!((ratio - 1.0).abs() < 1e-4, "b = {b}: {ratio}");

@@ -2,7 +2,7 @@
 //! score does not count the client's own copies.
 //!
 //! Source: document 002 §4.4.2, "2C": the baseline that shows the value of C3's concurrency
-//! compensation. It runs behind the same rates as C3. Cost: O(1).
+//! compensation. It uses the same rate limits as C3. Cost: O(1).
 
 use super::Pick;
 use super::c3::psi;

@@ -1,8 +1,8 @@
 //! ELS-like: picks the server for which (own copies + 1)ᵇ times the average response time is
-//! lowest. Own copies are the copies of this client.
+//! lowest. The own copies are those that this client has sent.
 //!
-//! Source: document 002 §4.5, which describes Spotify's expected latency selector. It has C3's
-//! penalty for long queues, but uses only what a client measures itself. Cost: O(servers).
+//! Source: document 002 §4.5, which describes Spotify's expected latency selector. Like C3, it
+//! penalizes long queues, but it uses only what the client itself measures. Cost: O(servers).
 
 use super::Pick;
 use super::seen::Seen;

@@ -4,9 +4,10 @@
 //! Source: document 001 §2.4 "Join-shortest-queue (JSQ)". Ties are broken at random. Cost: O(1);
 //! see [`Levels::least`].
 //!
-//! With a gate of n, this is JBSQ(n). With a gate equal to each server's slots, it is per-shard
-//! queuing (PSQ, JBSQ(1)): if no server has room for a query, the query waits in the cell, first
-//! come, first served (001 §2.4). So the pull policies are this pick behind a narrower gate.
+//! With a gate of n, this is JBSQ(n). With a gate equal to each server's number of slots, it is
+//! per-shard queuing (PSQ, JBSQ(1), 001 §2.4): if no server has room for a query, the query waits
+//! in the cell, and waiting queries are served first come, first served. So the pull policies use
+//! this pick behind a narrower gate.
 
 use super::Pick;
 use crate::Rng;

@@ -35,7 +35,8 @@ use crate::time::Timestamp;
 
 /// A strategy that picks a server for a copy from the servers of a group.
 pub trait Pick {
-    /// Whether the pick observes when copies start and end. If not, the cell skips these calls.
+    /// Whether the pick observes when copies start and end. If it does not, the cell skips these
+    /// calls.
     const OBSERVES: bool = false;
 
     /// Returns an available server that the copy does not have to avoid. If there is such a server,
@@ -54,15 +55,15 @@ pub trait Pick {
     /// server went down, the later calls to [`Self::pick`] do not know about the earlier starts.
     fn started(&mut self, _server: ServerId, _now: Timestamp) {}
 
-    /// Handles the feedback of a server. The response that carried it is reported next.
+    /// Handles the feedback of a server. The response that carried the feedback is reported next.
     fn feedback(&mut self, server: ServerId, now: Timestamp, feedback: Feedback) {
         if let Some(seen) = self.seen() {
             seen.add_feedback(server, now, feedback);
         }
     }
 
-    /// The averages by which the pick ranks servers, if it has any. If so, [`Seen`] handles
-    /// feedback, the ends of copies, and servers that return.
+    /// The averages by which the pick ranks servers, if it uses averages. In that case, [`Seen`]
+    /// handles feedback, ended copies, and servers that return.
     fn seen(&mut self) -> Option<&mut Seen> {
         None
     }
@@ -72,18 +73,19 @@ pub trait Pick {
         None
     }
 
-    /// Whether the pick uses feedback. If not, a driver may omit the event.
+    /// Whether the pick uses feedback. If it does not, the driver need not report any feedback.
     fn reads_feedback(&self) -> bool {
         false
     }
 
-    /// Whether the pick also chooses the server for a query that has waited. If not, as soon as a
-    /// server has room, it takes the oldest query that it may serve.
+    /// Whether the pick also chooses the server for a query that has waited. If it does not, a
+    /// server that has room takes the oldest waiting query that it may serve.
     fn ranks(&self) -> bool {
         false
     }
 
-    /// Handles the arrival of a query for this group: calls `probe` for each server to probe.
+    /// Handles the arrival of a query for this group, and calls `probe` for each server that is to
+    /// be probed.
     fn probes(&mut self, _: Levels<'_>, _: &mut Rng, _probe: impl FnMut(ServerId)) {}
 
     /// Handles the result of a probe.
@@ -97,9 +99,9 @@ pub trait Pick {
     }
 
     /// Handles the end of a copy, `took_ns` after it was sent. The outcome is `None` if the copy
-    /// was stopped or lost. Its response would then have taken at least that long. For a copy that
-    /// was refused or failed, `took_ns` is at least the typical time of a good response from its
-    /// server.
+    /// was stopped or lost. In that case, its response would have taken at least `took_ns`. For a
+    /// copy that was refused or failed, `took_ns` is at least the typical time of a good response
+    /// from its server.
     fn ended(&mut self, server: ServerId, now: Timestamp, took_ns: u64, outcome: Option<Outcome>) {
         if let Some(seen) = self.seen() {
             seen.ended(server, now, took_ns, outcome);

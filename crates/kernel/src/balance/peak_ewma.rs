@@ -3,15 +3,15 @@
 //!
 //! Source: Twitter Finagle, `com.twitter.finagle.loadbalancer.PeakEwma`; also in Linkerd and tower.
 //! The average of response times decays exponentially with time, not with the number of responses.
-//! It jumps to a higher response time immediately. So a server that becomes slow is avoided at
-//! once, but is tried again only after a while. Cost: O(1).
+//! It jumps to a higher response time immediately. So a server that becomes slow is avoided
+//! immediately, but is tried again only after a while. Cost: O(1).
 //!
 //! Choices:
 //! - A server without samples has no cost while it is idle, so that it is tried. While it holds a
 //!   copy, it has the highest cost of all servers.
 //! - A failure or a refusal is not a fast response: it can raise the average, but never lower it.
-//!   The same holds for copies that were stopped or lost. Responses about the request, and copies
-//!   that ended on our side, are not samples.
+//!   Copies that were stopped or lost are treated in the same way. Responses that concern only the
+//!   request are not samples, and neither are copies that ended on our side.
 //! - The time of a copy is measured until its slot is free, so it includes the body of the
 //!   response.
 //!
@@ -29,7 +29,8 @@ use crate::math::decay;
 use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
-/// The time without responses after which 1/e of an average is left, in ns: Finagle's default.
+/// The time, in ns, in which an average decays to 1/e of its value if no response arrives. This is
+/// Finagle's default.
 const DECAY_NS: f64 = 10e9;
 
 /// The cost of a server that holds copies and has no samples.
@@ -37,13 +38,13 @@ const UNKNOWN: f64 = 1e18;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Average {
-    /// The average in ns, at the time `seen`; 0 before the first response.
+    /// The average in ns, at the time `seen`. It is 0 before the first response.
     ns: f64,
     seen: Timestamp,
 }
 
 impl Average {
-    /// The average, decayed until now.
+    /// Returns the average, decayed until now.
     fn at(&self, now: Timestamp) -> f64 {
         self.ns * self.weight(now)
     }
@@ -80,7 +81,8 @@ impl PeakEwma {
         Self { averages: vec![Average::default(); servers] }
     }
 
-    /// The mean of the averages of all other servers, in ns; 0 if no other server has one.
+    /// The mean of the averages of all other servers, in ns. It is 0 if no other server has an
+    /// average.
     fn peers(&self, server: ServerId, now: Timestamp) -> f64 {
         let others = self.averages.iter().enumerate().filter(|&(at, _)| at != server.index());
         let known = others.map(|(_, average)| average.at(now)).filter(|&ns| ns > 0.0);

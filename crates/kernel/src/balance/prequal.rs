@@ -1,12 +1,13 @@
 //! Prequal: probes servers before it needs to know their load. It rules out the servers that are
-//! busiest according to the results, and picks the fastest of the others.
+//! busiest according to the probe results, and picks the fastest of the others.
 //!
 //! Source: Wydrowski et al., "Load is not what you should balance: introducing Prequal", NSDI 2024,
-//! §4. With each query, [`PROBES`] probes go to random servers of its group. Their results are
-//! kept: the number of requests in flight, and the recent latency at about that number. A server is
-//! *hot* if it has more requests in flight than the [`HOT`] quantile of all results, and *cold*
-//! otherwise. The fastest of the cold servers is picked; if all are hot, the one with the fewest
-//! requests in flight (hot–cold lexicographic). Cost: O(servers of the group).
+//! §4. With each query, [`PROBES`] probes go to random servers of its group. Each result is kept.
+//! It contains the number of requests in flight at the server, and the server's recent latency at
+//! about that number. A server is *hot* if it has more requests in flight than the [`HOT`] quantile
+//! of all results, and *cold* otherwise. The fastest cold server is picked. If all servers are hot,
+//! the one with the fewest requests in flight is picked (hot–cold lexicographic). Cost: O(servers
+//! of the group).
 //!
 //! - A result can be used [`MOST_USES`] times, and each use adds one to its number of requests in
 //!   flight. It expires after [`OLD_NS`].
@@ -14,10 +15,12 @@
 //!
 //! Deviations:
 //! - It keeps the newest result of each server. The source keeps a pool of 16 results, and removes
-//!   the worst and the oldest. Groups are small here and share servers, so they share results.
-//! - The number of uses is fixed. The source computes it from the sizes of the pool and the
-//!   service.
-//! - A server whose last copy failed is hot. The source has its own heuristics against sinkholes.
+//!   the worst and the oldest. In Curtail, groups are small and share servers, so they also share
+//!   probe results.
+//! - The number of times that a result may be used is fixed. The source computes it from the size
+//!   of the pool and the number of servers.
+//! - A server whose last copy failed counts as hot. The source uses its own heuristics to avoid
+//!   sinkholes.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -37,7 +40,7 @@ const MOST_USES: u8 = 2;
 
 const OLD_NS: u64 = 1_000_000_000;
 
-/// How long a server that failed is hot before it is tried again.
+/// How long a server counts as hot after a failure before it is tried again.
 const FAILED_NS: u64 = 10_000_000_000;
 
 /// Q_RIF.
@@ -51,7 +54,7 @@ struct ProbeResult {
     in_flight: u32,
     latency_ns: u64,
     at: Timestamp,
-    /// How many more times the result may be used.
+    /// The number of further times that the result may be used.
     uses: u8,
     /// The time until which the server is hot because its last copy failed or was refused.
     failed: Timestamp,

@@ -6,10 +6,10 @@
 //! Choices where the source is silent:
 //! - **A server without samples**, or one that has just returned, counts as average: it is neither
 //!   flooded nor left out.
-//! - **Frequent samples count less** than rare ones. A client that is one of hundreds rarely gets a
-//!   sample, and relies on the last response. A client that gets samples all the time relies on an
-//!   average over [`Tuning::sample_window_ns`], so that no single slow response makes it avoid a
-//!   server.
+//! - **Frequent samples count less** than rare ones. If there are hundreds of clients, each of them
+//!   rarely gets a sample, and relies on the last response. A client that gets many samples relies
+//!   on an average over [`Tuning::sample_window_ns`], so that a single slow response does not make
+//!   it avoid a server.
 //! - **Old samples fade** to the average of all servers: after [`Tuning::stale_ns`] half of their
 //!   weight is left.
 //! - **A server without feedback** counts as one with an empty queue whose service time is its
@@ -20,13 +20,13 @@
 //!   the overall average as equal. Otherwise a client would avoid a different server after each
 //!   slow response, and the load of each server would oscillate.
 //! - **A failure or a refusal is not a fast response.** It is not a sample. Each consecutive
-//!   failure doubles the score, up to [`MOST_DOUBLINGS`] times. This effect fades, too. A response
-//!   about the request is not a sample either, but it ends the run of failures.
-//! - **Feedback is limited to plausible values.** The service time is at most the time that the
-//!   client waited ([`crate::Event::Feedback`]), and at least a share of the time that the queue
-//!   and the response times suggest. The queue is at most as long as these times allow. So a server
-//!   that claims to be idle and fast is sent more copies only to the extent that its response times
-//!   confirm the claim.
+//!   failure doubles the score, up to [`MOST_DOUBLINGS`] times. This effect also fades with time. A
+//!   response that concerns only the request is not a sample, but it ends the run of failures.
+//! - **Feedback is limited to plausible values.** The service time is limited to the time that the
+//!   client waited ([`crate::Event::Feedback`]). It is also at least a certain fraction of the time
+//!   that the queue and the response times suggest. The queue is at most as long as these times
+//!   allow. So a server that claims to be idle and fast is sent more copies only to the extent that
+//!   its response times confirm the claim.
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -43,10 +43,11 @@ const ALL: f32 = 0.02;
 
 const MOST_DOUBLINGS: u8 = 6;
 
-/// The weight 1 as an integer.
+/// The integer that represents the weight 1.
 const WHOLE: u16 = u16::MAX;
 
-/// The least share of its weight that a sample keeps, even if many samples arrive at once.
+/// The minimum fraction of its full weight that a sample keeps, even if many samples arrive at the
+/// same time.
 const LEAST_SHARE: f64 = 0.1;
 
 /// After this number of consecutive responses without feedback, a server counts as one without
@@ -82,14 +83,14 @@ impl Averages {
     }
 }
 
-/// The state of a server. It fills half a cache line, because a client reads all servers of a group
-/// at once.
+/// The state that is kept for a server. It fills half a cache line, because a client reads all
+/// servers of a group at once.
 #[derive(Clone, Copy, Debug)]
 struct SeenServer {
     averages: Averages,
     failures: u8,
-    /// The number of responses since the last feedback, at most [`SILENT`]. [`SILENT`] before the
-    /// first feedback.
+    /// The number of responses since the last feedback, at most [`SILENT`]. It is [`SILENT`] before
+    /// the first feedback.
     silent: u8,
     /// The weight of the last sample, in parts of [`WHOLE`].
     weight: u16,
@@ -114,9 +115,9 @@ pub struct Estimate {
     pub response_ns: f64,
     /// q̄: the number of requests at the server.
     pub queue: f64,
-    /// 1/μ̄: the service time of a request, in ns; longer if the server has failed.
+    /// 1/μ̄: the service time of a request, in ns. It is longer if the server has failed.
     pub service_ns: f64,
-    /// The least time that counts, in ns: a shorter time is raised to it. 0 if servers send
+    /// The minimum time, in ns: a shorter time counts as this one. It is 0 if servers send
     /// feedback.
     pub floor_ns: f64,
 }

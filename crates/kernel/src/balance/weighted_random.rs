@@ -46,8 +46,8 @@ impl Pick for WeightedRandom {
         for server in levels.available().filter(|&server| !avoid.contains(server)) {
             let weight = self.weight(server, now);
             sum += weight;
-            // Weighted reservoir sampling: the probability that a server replaces the chosen one is
-            // its weight divided by the sum of all weights so far.
+            // Weighted reservoir sampling: each server replaces the chosen one with a probability
+            // that is its own weight divided by the sum of all weights up to and including its own.
             let draw = f64::from(rng.next_u32()) / f64::from(u32::MAX);
             if chosen.is_none() || draw * sum < weight {
                 chosen = Some(server);

@@ -1,8 +1,8 @@
 //! The actions of the current event.
 //!
 //! Each action is written in place, field by field. `Vec::push` would build it elsewhere and then
-//! copy it. The loads of that copy would be wider than the preceding stores, which would stall the
-//! processor.
+//! copy it. The copy would use loads that are wider than the preceding stores, which would stall
+//! the processor.
 
 use alloc::vec::Vec;
 

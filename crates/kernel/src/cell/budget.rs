@@ -1,4 +1,4 @@
-//! A budget for retries and duplicates, which is filled by arrivals.
+//! A budget for retries and duplicates that grows with each arrival.
 //!
 //! Source: the retry budgets of Finagle and Envoy: a token bucket that is filled by requests rather
 //! than by time. Cost: O(1) per use. Arrivals cost nothing, because tokens are computed only when
@@ -8,7 +8,7 @@
 pub(crate) struct Budget {
     rate: f64,
     burst: f64,
-    /// The number of tokens at arrival number `seen`.
+    /// The number of tokens when the number of arrivals was `seen`.
     tokens: f64,
     seen: u64,
 }

@@ -12,20 +12,21 @@ pub(crate) struct CopyState {
     /// Distinguishes a live copy from an ended copy that had the same slot.
     pub(crate) serial: u64,
     pub(crate) started: Timestamp,
-    /// The forecast of its end, or [`Timestamp::NEVER`].
+    /// The time at which the copy is forecast to end, or [`Timestamp::NEVER`].
     pub(crate) ends: Timestamp,
     pub(crate) server: ServerId,
-    /// The query that it may still win, or [`NONE`] if it only holds a slot. In a free entry, the
-    /// index of the next free entry.
+    /// The query that the copy may still answer, or [`NONE`] if the copy only holds a slot. In a
+    /// free entry, the index of the next free entry.
     pub(crate) query: u32,
     pub(crate) next: u32,
     pub(crate) stopping: bool,
-    /// Whether it was given up. If so, its cancel timeout is running.
+    /// Whether the copy was given up. If it was, the copy's cancel timeout is running.
     pub(crate) given_up: bool,
-    /// Whether its failure has been recorded as evidence. Later reports do not count again.
+    /// Whether the copy's failure has been recorded as evidence. Later reports of the same failure
+    /// do not count.
     pub(crate) judged: bool,
     pub(crate) beaten: bool,
-    /// Whether it has an entry in [`super::Core::copy_timers`].
+    /// Whether the copy has an entry in [`super::Core::copy_timers`].
     pub(crate) timed: bool,
 }
 
@@ -33,7 +34,7 @@ pub(crate) struct CopyState {
 #[derive(Clone, Debug)]
 pub(crate) struct Copies {
     slab: Vec<CopyState>,
-    /// The first free entry. [`CopyState::query`] links to the next.
+    /// The first free entry. Free entries are linked through [`CopyState::query`].
     free: u32,
     next_serial: u64,
 }
@@ -154,8 +155,8 @@ impl Copies {
         Some(Live { entry, free: &mut self.free, slot })
     }
 
-    /// Returns the copies on a server, newest first. O(copies of the cell), for the rare event that
-    /// a server goes down.
+    /// Returns the copies on a server, newest first. O(copies of the cell), which is acceptable
+    /// because servers rarely go down.
     pub(crate) fn on(&self, server: ServerId) -> Vec<u32> {
         let here = |slot: &u32| self.get(*slot).is_on(server);
         let mut found: Vec<u32> = (0..self.slab.len() as u32).filter(here).collect();
@@ -163,8 +164,8 @@ impl Copies {
         found
     }
 
-    /// Whether a client waits for a copy on this server. O(copies of the cell), for servers in
-    /// trouble.
+    /// Whether a client waits for a copy on this server. O(copies of the cell), so it is called
+    /// only for servers in trouble.
     pub(crate) fn awaited_on(&self, server: ServerId) -> bool {
         self.slab.iter().any(|copy| copy.is_on(server) && !copy.given_up && !copy.stopping)
     }
@@ -207,16 +208,16 @@ pub(crate) struct QueryState {
     pub(crate) group: GroupId,
     pub(crate) may_duplicate: bool,
     pub(crate) may_retry: bool,
-    /// Number of retries. If two copies fail, the second one counts as a retry.
+    /// Number of retries. If two copies fail, the failure of the second one counts as a retry.
     pub(crate) retries: u8,
-    /// Number of servers that failed it while another server had a copy of it.
+    /// The arrival number of the query. Waiting queries are served in this order.
     pub(crate) failures: u8,
     pub(crate) phase: QueryPhase,
     /// Number of copies that may still win, up to [`super::Core::MOST_COPIES`].
     pub(crate) copies: u8,
     /// The slot of the newest of these copies.
     pub(crate) first: u32,
-    /// Its neighbors in the queue.
+    /// The query's neighbors in its queue.
     pub(crate) before: u32,
     pub(crate) behind: u32,
     /// The copy that failed last, and its server.
@@ -269,7 +270,7 @@ impl QueryState {
         }
     }
 
-    /// Whether it has an entry in [`super::Core::deadlines`].
+    /// Whether the query has an entry in [`super::Core::deadlines`].
     #[inline(always)]
     pub(crate) fn timed(&self) -> bool {
         self.deadline != Timestamp::NEVER
@@ -288,7 +289,7 @@ impl QueryState {
         self.copies = 0;
     }
 
-    /// Returns the server that failed it last.
+    /// Returns the server on which the query last failed.
     pub(crate) fn avoid(&self) -> Option<ServerId> {
         self.failed.map(|(_, server)| server)
     }

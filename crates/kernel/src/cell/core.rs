@@ -37,12 +37,12 @@ pub struct Core {
     /// The groups of each server, with the server's index in the group. Sorted by server.
     pub(crate) memberships: Vec<(GroupId, u32)>,
     pub(crate) queries: Vec<QueryState>,
-    /// The expected cost of each query. Kept only for hedges with
+    /// The expected cost of each query. It is kept only for hedges with
     /// [`crate::hedge::Hedge::READS_HINTS`].
     pub(crate) cost_hints: Vec<Option<NonZeroU64>>,
     pub(crate) waiting: u32,
     pub(crate) copies: Copies,
-    /// The deadlines of queries.
+    /// The deadlines of the queries.
     pub(crate) deadlines: Heaps<Timestamp>,
     /// The hedge timers of queries.
     pub(crate) delays: Heaps<Timestamp>,
@@ -63,7 +63,7 @@ pub struct Core {
     /// Whether any copy has been refused or has failed.
     pub(super) has_failed: bool,
     pub(crate) retries: Budget,
-    /// The budget of duplicates. `None` without a limit.
+    /// The budget of duplicates. It is `None` if there is no limit.
     pub(crate) hedges: Option<Budget>,
     pub(crate) hedges_refused: u64,
     pub(crate) out: Actions,
@@ -76,7 +76,7 @@ pub struct Core {
     pub(crate) started: Vec<QueryId>,
     /// Queries whose hedge timer is due. The hedge sees them after those in `started`.
     pub(crate) timers_due: Vec<QueryId>,
-    /// Servers that may still have room after waiting queries have been served.
+    /// The hedge sees these queries after those in `started`.
     pub(crate) spare: Vec<ServerId>,
     /// Groups in which a query began to wait, or still waits after a slot went to another group.
     pub(crate) starved_groups: Vec<GroupId>,
@@ -89,16 +89,16 @@ pub struct CopyView {
     pub id: CopyId,
     /// Its server.
     pub server: ServerId,
-    /// When it was sent.
+    /// When the copy was sent.
     pub started: Timestamp,
     /// The forecast of its end, or [`Timestamp::NEVER`] without a forecast.
     pub ends: Timestamp,
-    /// Whether it was cancelled. It may still respond before it stops.
+    /// Whether the copy was cancelled. It may still respond before it stops.
     pub stopping: bool,
 }
 
 impl Core {
-    /// The largest number of copies that a query may have at once.
+    /// The largest number of copies that a query may have at the same time.
     pub const MOST_COPIES: u8 = u8::MAX;
 
     /// `biases`: whether the hedge biases servers. If it does, or if copies may be `light`, the
@@ -249,8 +249,8 @@ impl Core {
         self.hedges_refused
     }
 
-    /// Whether the hedge budget allows a duplicate of this query. Counts each query that the budget
-    /// refuses.
+    /// Whether the hedge budget allows a duplicate of this query. Each query that the budget
+    /// refuses is counted.
     #[inline(always)]
     pub fn may_hedge(&mut self, query: QueryId) -> bool {
         let Some(budget) = &self.hedges else { return true };
@@ -274,9 +274,9 @@ impl Core {
         self.queries[query.index()].group
     }
 
-    /// Whether the query may run on several servers at once. False after one of its copies failed,
-    /// because a server that fails fast would otherwise get more and more duplicates. Also false
-    /// after its deadline.
+    /// Whether the query may run on several servers at the same time. It is false after one of the
+    /// query's copies has failed, because a server that fails fast would otherwise get more and
+    /// more duplicates. It is also false after the query's deadline.
     #[must_use]
     pub fn may_duplicate(&self, query: QueryId) -> bool {
         let state = &self.queries[query.index()];
@@ -402,8 +402,8 @@ impl Core {
         copy
     }
 
-    /// Cancels a copy: orders its server to stop it. Until the copy has stopped, it holds its slot
-    /// and may still win.
+    /// Cancels a copy by ordering its server to stop it. Until the copy has stopped, it holds its
+    /// slot and may still win.
     pub fn stop(&mut self, copy: CopyId, why: StopReason) {
         let Some(state) = self.copies.find(copy) else { return };
         if core::mem::replace(&mut state.stopping, true) {

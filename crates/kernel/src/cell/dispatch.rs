@@ -28,7 +28,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     }
 
     /// Restores the contract after an event, in this order: failed queries are retried, waiting
-    /// queries get the free slots, and the hedge sees the remaining slots last. So no duplicate
+    /// queries get the free slots, and finally the hedge sees the remaining slots. So no duplicate
     /// takes a slot from a waiting query.
     #[inline(never)]
     pub(super) fn settle(&mut self) -> &[Action] {
@@ -44,8 +44,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.consult()
     }
 
-    /// Runs the hedge, the last step of settling. Its actions never make an earlier step necessary
-    /// again.
+    /// Runs the hedge, which is the last step of settling. The hedge's actions never make it
+    /// necessary to repeat an earlier step.
     #[inline(always)]
     pub(super) fn consult(&mut self) -> &[Action] {
         if H::HEDGES {
@@ -70,7 +70,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.core.actions()
     }
 
-    /// Offers the room of a server to the hedge. No waiting query could use it.
+    /// Offers the room of a server to the hedge. It is called only if no waiting query could use
+    /// that room.
     #[inline(always)]
     pub(super) fn offer(&mut self, server: ServerId) {
         while self.core.has_room(server) && self.hedge.spare(&mut self.core, server) {}
@@ -96,7 +97,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     #[inline(never)]
     pub(super) fn expire(&mut self, query: QueryId) {
         if self.core.queries[query.index()].failed.is_some() {
-            // The query was served, though badly, and was waiting only for a retry.
+            // The query was served, although the result was bad, and it was waiting only for a
+            // retry.
             self.fail(query, FailReason::CopyFailed);
         } else {
             self.shed(query, ShedReason::Expired);
@@ -139,7 +141,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             && let Some(mut query) = self.core.next_waiting(server)
         {
             let mut best = self.core.choose(&mut self.pick, query).unwrap_or(server);
-            // An older query may be waiting for that server.
+            // An older query may be waiting for the server that the pick prefers.
             while let Some(older) = self.core.next_waiting(best).filter(|&other| other != query) {
                 query = older;
                 best = self.core.choose(&mut self.pick, query).unwrap_or(best);

@@ -80,7 +80,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// A cancelled copy gets no further time, even if it is still running.
+    /// The cancel timeout of a cancelled copy does not start again, even if the copy is still
+    /// running.
     pub(super) fn progress(&mut self, copy: CopyId) {
         if self.core.copies.find(copy).is_some_and(|state| state.given_up && !state.stopping) {
             self.start_cancel_timeout(copy.slot);
@@ -99,8 +100,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.close(query, Some((copy, server)));
     }
 
-    /// Ends a query. From now on, its copies only hold their slots. The caller handles the copy
-    /// timer of the winner.
+    /// Ends a query. From now on, the copies of the query only hold their slots. The caller handles
+    /// the copy timer of the winner.
     pub(super) fn close(&mut self, query: QueryId, winner: Option<(CopyId, ServerId)>) {
         let QueryState { phase, group, .. } = self.core.queries[query.index()];
         if phase == QueryPhase::Waiting {
@@ -134,8 +135,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             if winner.is_none_or(|(winner, _)| winner.slot != slot) {
                 copy.beaten = winner.is_some();
                 // A loser that runs on keeps its attempt timer, and is given up when the timer
-                // fires. So its server is judged no more harshly than if no other copy had won.
-                // Without an attempt timer, its cancel timeout starts now.
+                // fires. So its server is judged no more harshly than if no other copy had won. If
+                // the loser has no attempt timer, its cancel timeout starts now.
                 if stop {
                     self.give_up(slot);
                 } else if !copy.timed && ns != NEVER_NS {
@@ -179,7 +180,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// Detaches a failed copy from its query. The copy may hold its slot for longer. `why` is the
+    /// Detaches a failed copy from its query. The copy may continue to hold its slot. `why` is the
     /// failure of its server, if the server is at fault.
     pub(super) fn copy_failed(&mut self, slot: u32, why: Option<EjectReason>) {
         let copy = self.core.copies.get_mut(slot);
@@ -214,7 +215,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     fn check_retry(&mut self, query: QueryId) {
         let queries = &self.core.queries;
         if queries[query.index()].copies == 0 {
-            // Youngest first, because retries are taken from the end.
+            // The queries are sorted youngest first, because retries are taken from the end.
             let seq = queries[query.index()].seq;
             let at = self.core.to_retry.partition_point(|other| queries[other.index()].seq > seq);
             self.core.to_retry.insert(at, query);

@@ -4,9 +4,9 @@
 //! these two operations. Cost: O(log servers) to close or open a server, O(1) to change its limit,
 //! and nothing for gates that do not change.
 //!
-//! Within the gates, work is conserved: a query waits only while every server of its group that may
-//! serve it is full, closed or out. A server that holds more copies than a new limit allows keeps
-//! them.
+//! Within the limits of the gates, work is conserved: a query waits only while every server of its
+//! group that may serve it is full, closed or out of service. If a server already holds more copies
+//! than a new limit allows, those copies continue.
 
 use super::core::Core;
 use crate::id::{GroupId, ServerId};
@@ -14,9 +14,9 @@ use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
 impl Core {
-    /// Closes a server to new copies until the given time, which replaces any earlier one. A time
-    /// in the past opens it. Its running copies continue. While a server is closed, it gets no
-    /// duplicates either.
+    /// Closes a server to new copies until the given time, which replaces any earlier one. If the
+    /// time is in the past, the server opens. The server's running copies continue. While a server
+    /// is closed, it gets no duplicates either.
     pub fn close_until(&mut self, server: ServerId, until: Timestamp) {
         self.closed_until[server.index()] = until;
         self.settle_opening(server);
@@ -58,9 +58,10 @@ impl Core {
         self.move_gate(server);
     }
 
-    /// Sets the number of copies that a server may hold beyond its slots, per 64 slots. Must be
-    /// called when one of its copies has just ended. The caller fills the server next, so nothing
-    /// else has to be settled. Has no effect on a server whose limit differs from its slots.
+    /// Sets the number of copies that a server may hold beyond its slots, per 64 slots. It must be
+    /// called when one of the server's copies has just ended. The caller fills the server next, so
+    /// nothing else has to be settled. It has no effect on a server whose limit differs from its
+    /// number of slots.
     #[inline(always)]
     pub(crate) fn prefetch(&mut self, server: ServerId, per_64: u32) {
         let state = &self.servers[server.index()];
@@ -120,7 +121,7 @@ impl Core {
         }
     }
 
-    /// Records a start on a tracked server.
+    /// Records the start of a copy on a tracked server.
     #[inline(never)]
     pub(crate) fn track_start(&mut self, server: ServerId) {
         if let Some(rates) = &mut self.rates

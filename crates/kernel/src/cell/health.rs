@@ -5,27 +5,28 @@
 //! or returns.
 //!
 //! **One path.** Every kind of failure is counted in [`Cell::count_failure`], and `eject_after`
-//! failures in a row eject a server. The end of a good response restarts the count; its head alone
-//! does not. Refusals have a separate limit, `eject_after_refusals`: a server that refuses some of
-//! its requests protects itself from overload, and its ejection would overload its peers.
+//! failures in a row eject a server. The count restarts at the end of a good response, not when the
+//! head of the response arrives. Refusals have a separate limit, `eject_after_refusals`: a server
+//! that refuses some of its requests protects itself from overload, and its ejection would overload
+//! its peers.
 //!
 //! **Evidence.** A failed response is evidence against the server or against the request. While the
 //! query is retried, the failure does not count. A good response from another server then shows
-//! that the first server was at fault; a second failure shows that the request is at fault
+//! that the first server was at fault. A second failure shows that the request is at fault
 //! ([`Blame`]). A server is ejected only while a peer is known to do better: the last evidence
 //! about that peer was a good response.
 //!
-//! **A cap.** In every group of the server, at least one server stays up, and so does at least the
-//! fraction 1 − `max_ejected` of all servers.
+//! **A cap.** In every group of the server, at least one server and at least the fraction 1 −
+//! `max_ejected` of all servers stay up.
 //!
 //! **Back-off.** The k-th ejection lasts at least `ejection_ns` · 2^(k−1), limited to
 //! `ejection_max_ns`. After that, one successful probe ([`crate::Event::ServerUp`]) ends it. After
 //! a server has stayed up for `ejection_max_ns`, its next ejection has k = 1 again.
 //!
 //! **Panic mode.** While no server of a group is up, its ejected servers and those whose probes
-//! fail are used as if they were up, because the evidence against all of them is probably wrong.
-//! Servers that are draining, that accept no connections, or that are down are not used. Queries
-//! that find no server wait until their deadline.
+//! fail are used as if they were up. The reason is that the evidence against all of them is
+//! probably wrong. Servers that are draining, that accept no connections, or that are down are not
+//! used. Queries for which there is no server wait until their deadline.
 //!
 //! Choice: a server in several groups is used for all of them while one of them is in panic mode.
 
@@ -41,13 +42,13 @@ use crate::time::Timestamp;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
     Up,
-    /// It was ejected after consecutive failures.
+    /// The server was ejected after consecutive failures.
     Ejected,
     /// Its probes fail.
     Unhealthy,
-    /// It accepts no connections. It may still finish its running copies.
+    /// The server accepts no connections. It may still finish its running copies.
     Unreachable,
-    /// An operator takes it out of service.
+    /// An operator is taking the server out of service.
     Draining,
     Down,
 }
@@ -62,9 +63,10 @@ impl Health {
 pub(crate) enum Blame {
     /// The query has not failed, or has failed only for reasons that are not evidence.
     Nothing,
-    /// This server failed it. A response from another server decides which of the two is at fault.
+    /// This server failed the query. A response from another server decides which of the two is at
+    /// fault.
     Server(ServerId, EjectReason),
-    /// Two servers failed it.
+    /// Two servers failed the query.
     Request,
 }
 
@@ -76,7 +78,7 @@ pub(crate) struct Streak(u32);
 impl Streak {
     const UNPROVEN: u32 = 1 << 31;
     const REFUSAL: u32 = 1 << 16;
-    /// The maximum of each of the two counts.
+    /// The maximum value of each of the two counts.
     const MOST: u32 = 0x7fff;
     pub(crate) const NEW: Self = Self(Self::UNPROVEN);
     pub(crate) const GOOD: Self = Self(0);
@@ -226,8 +228,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
-    /// Handles a successful probe or an operator's order. An ejection still lasts for its minimum
-    /// time.
+    /// Handles a successful probe or an operator's order. The minimum time of an ejection still
+    /// applies.
     pub(super) fn server_up(&mut self, server: ServerId) {
         let ejections = &mut self.core.ejections[server.index()];
         ejections.probed = true;

@@ -8,7 +8,7 @@
 //! have to save registers for them. `examples/pair.rs` measures the cost.
 //!
 //! With `psq` and two replicas, a query costs 250 instructions (`cargo xtask bench bound`).
-//! [`Cell::finished_otherwise`] is correct for all ends, and costs more.
+//! [`Cell::finished_otherwise`] handles every kind of end correctly, but costs more.
 
 use super::Cell;
 use super::copies::{CopyState, QueryPhase, QueryState};
@@ -70,8 +70,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.arrive(arrive)
     }
 
-    /// Completes an arrival that found a server: the bookkeeping that only some cells need, and the
-    /// hedge.
+    /// Completes an arrival that found a server: does the bookkeeping that only some cells need,
+    /// and calls the hedge.
     #[inline(never)]
     fn started(&mut self, query: QueryId, server: ServerId, slot: u32, books: bool) -> &[Action] {
         let core = &mut self.core;
@@ -143,7 +143,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.core.out.only(Action::Answer { query, copy })
     }
 
-    /// Completes the end of a winner whose query has no other copies: does the bookkeeping that
+    /// Completes the end of a winner whose query has no other copies. Does the bookkeeping that
     /// only some cells need, records the response time, calls the hedge, and serves the queries
     /// that wait for the server.
     #[inline(never)]
@@ -177,7 +177,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.settle_only(server)
     }
 
-    /// Ends a copy whose query has ended. Its server is healthy.
+    /// Ends a copy whose query has ended. The server of the copy is healthy.
     #[inline(never)]
     fn vacated(&mut self, server: ServerId, copy: CopyId, timed: bool, judged: bool) -> &[Action] {
         let core = &mut self.core;
@@ -258,7 +258,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             self.answer(QueryId(query), copy);
         } else if query != NONE {
             if outcome == Outcome::OverLimit {
-                // Another server would send the same response.
+                // A retry would not help, because another server would send the same response.
                 self.core.queries[query as usize].may_retry = false;
             }
             self.copy_failed(copy.slot, why);
@@ -271,8 +271,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             self.core.hold(server, started);
         }
         if let Some(why) = why {
-            // The failure of a winner or of a beaten copy counts. A copy that was given up may have
-            // been cut off by this side.
+            // The failure of a winner or of a loser counts. A copy that was given up may have been
+            // cut off by this side.
             let counts = beaten || !given_up || why == EjectReason::ConnectFailed;
             if counts && !judged && query == NONE {
                 self.count_failure(server, why);

@@ -35,7 +35,7 @@ use crate::time::Timestamp;
 /// The interface between a cell and its driver, whatever the policy.
 pub trait Scheduler: Send {
     /// Handles one event and returns the actions for it, in the order to perform them. The borrow
-    /// enforces the one invariant: the next event can only be handled after the actions have been
+    /// enforces the one invariant: the next event can be handled only after the actions have been
     /// taken.
     ///
     /// `now` must not be earlier than at the previous event. An earlier time counts as the time of
@@ -51,7 +51,7 @@ pub trait Scheduler: Send {
     /// timer is set.
     fn next_deadline(&self) -> Timestamp;
 
-    /// Returns the state of the cell, for its getters.
+    /// Returns the state of the cell, so that its getters can be called.
     fn core(&self) -> &Core;
 
     /// For metrics: returns the number of queries that are probably stuck and wait for a second
@@ -71,7 +71,7 @@ pub trait Scheduler: Send {
         false
     }
 
-    /// Appends the cell's records for the service's [`crate::hedge::Learner`] to `into`. Must be
+    /// Appends the cell's records for the service's [`crate::hedge::Learner`] to `into`. It must be
     /// called once per epoch, because a cell keeps a bounded number of records.
     fn publish(&mut self, into: &mut Vec<Record>);
 

@@ -1,15 +1,14 @@
-//! The ramp of a server that returns. At first, it may hold one more copy than it already holds,
-//! and each good response adds one. So its limit doubles with every round of responses, as in the
-//! slow start of TCP.
+//! The ramp of a server that has returned. At first, it may hold one more copy than it already
+//! holds, and each good response adds one. So its limit doubles with every round of responses, as
+//! in the slow start of TCP.
 //!
 //! A server that has just returned has no averages or scores of its own: it gets those of all
-//! servers, or none. Without a ramp, a pick that ranks by them could send it every query until its
-//! first response. Source: the slow start of TCP (RFC 5681 §3.1), of Envoy and of HAProxy, but
-//! driven by responses rather than by time. Cost: nothing while no server ramps, otherwise O(1) per
-//! good response.
+//! servers, or none. Without a ramp, a pick that ranks servers by averages or scores could send
+//! every query to the server until its first response. Source: slow start in TCP (RFC 5681 §3.1),
+//! Envoy and HAProxy, but driven by responses rather than by time. Cost: nothing while no server is
+//! in its ramp, otherwise O(1) per good response.
 //!
-//! Choice: a server takes all copies immediately if one of its groups has no other server that is
-//! up.
+//! Choice: a server has no ramp if one of its groups has no other server that is up.
 
 use super::core::Core;
 use crate::id::ServerId;
@@ -27,7 +26,7 @@ impl Core {
         self.freed.push(server);
     }
 
-    /// Raises the limit of a ramping server after a good response.
+    /// Raises the limit of a server in its ramp after a good response.
     #[inline(always)]
     pub(super) fn climb(&mut self, server: ServerId) {
         if self.servers[server.index()].ramp != DONE {

@@ -17,20 +17,20 @@ pub(crate) struct ServerState {
     pub(crate) health: Health,
     pub(crate) slots: u32,
     pub(crate) limit: u32,
-    /// Number of copies that it may hold beyond `limit`, so that the next copy is already there
-    /// when one ends.
+    /// Number of copies that the server may hold beyond `limit`, so that the next copy is already
+    /// there when one ends.
     pub(crate) prefetch: u32,
     /// How many fewer slots it has than the largest server, plus the corrections for bias and light
     /// copies.
     load_bias: u32,
-    /// Number of copies that it holds, plus `load_bias`. So among unequal servers, the least loaded
-    /// one has the most idle slots or the shortest queue.
+    /// Number of copies that the server holds, plus `load_bias`. So among unequal servers, the
+    /// least loaded one has the most idle slots or the shortest queue.
     load: u32,
     /// The load at which its gate is full, or 0 if it may get no copies.
     full_at: u32,
-    /// Its load as picks see it, or [`FULL`].
+    /// The server's load as picks see it, or [`FULL`].
     pub(crate) level: u32,
-    /// Whether its health allows copies.
+    /// Whether the server's health allows copies.
     open: bool,
     /// Whether picks prefer other servers.
     biased: bool,
@@ -42,12 +42,12 @@ pub(crate) struct ServerState {
     pub(crate) held: u32,
     /// Number of copies that it may hold after it has returned, or [`ramp::DONE`]: see `ramp.rs`.
     pub(crate) ramp: u32,
-    /// Moving average of the time that a good response takes, in ns. 0 before the first.
+    /// Moving average of the time that a good response takes, in ns. It is 0 before the first one.
     pub(crate) typical_ns: u64,
     /// Whether the cell tracks its copies: see [`Core::keeps_books`] and `ramp.rs`.
     pub(crate) tracked: bool,
     pub(crate) failures: Streak,
-    /// Its range in [`Core::memberships`].
+    /// The server's range in [`Core::memberships`].
     pub(crate) groups: (u32, u32),
 }
 
@@ -83,7 +83,7 @@ impl ServerState {
         self.load < self.full_at
     }
 
-    /// Whether its health allows copies. Its gate may still be closed or full.
+    /// Whether the server's health allows copies. Its gate may still be closed or full.
     pub(crate) fn is_open(&self) -> bool {
         self.open
     }
@@ -130,8 +130,8 @@ impl ServerState {
         self.typical_ns = sample(self.typical_ns, ns);
     }
 
-    /// Records that a copy was stopped after `ns`, so its response would have taken longer. Ignored
-    /// as a first sample, because it may be short.
+    /// Records that a copy was stopped after `ns`, so its response would have taken longer. It is
+    /// ignored as a first sample, because it may be short.
     pub(super) fn takes_at_least(&mut self, ns: u64) {
         if self.typical_ns > 0 && ns > self.typical_ns {
             self.typical_ns = sample(self.typical_ns, ns);
@@ -167,7 +167,7 @@ impl ServerState {
         self.set_load(moved(self.load));
     }
 
-    /// Adds `copies` to its load, or removes them again.
+    /// Adds `copies` to the server's load, or subtracts them.
     fn bias(&mut self, copies: u32, biased: bool) {
         self.biased = biased;
         let move_by = |x: &mut u32| if biased { *x += copies } else { *x -= copies };
@@ -189,13 +189,13 @@ impl ServerState {
 /// A server, as drivers and tests see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerView {
-    /// Whether it is up.
+    /// Whether the server is up.
     pub up: bool,
-    /// Number of queries that it serves at once.
+    /// Number of queries that the server serves at the same time.
     pub slots: u32,
     /// Its gate: the number of copies that it may hold.
     pub limit: u32,
-    /// Number of copies that it holds.
+    /// Number of copies that the server holds.
     pub outstanding: u32,
     /// Number of further slots that are taken because it has just refused or failed their copies.
     pub held: u32,
@@ -214,7 +214,7 @@ pub(crate) struct GroupState {
     head: u32,
     tail: u32,
     pub(crate) waiting: u32,
-    /// Number of cancelled copies on its servers. Their slots will become free.
+    /// Number of cancelled copies on the servers of the group. Their slots will become free.
     pub(crate) reclaiming: u32,
 }
 
@@ -275,7 +275,7 @@ impl Core {
     }
 
     /// Whether the server may get copies, either now or after some of its copies have ended. False
-    /// while it is out or closed.
+    /// while the server is out of service or closed.
     #[must_use]
     pub fn takes_copies(&self, server: ServerId) -> bool {
         self.servers[server.index()].full_at > 0
@@ -300,22 +300,22 @@ impl Core {
         }
     }
 
-    /// Whether the server takes one more copy that does not count as load. Such copies fill at most
-    /// half of its gate, so they never keep others out.
+    /// Whether the server can take one more copy that does not count as load. Such copies fill at
+    /// most half of its gate, so they never block other copies.
     #[must_use]
     pub fn takes_light(&self, server: ServerId) -> bool {
         let state = &self.servers[server.index()];
         state.load_bias > 0 && state.light < state.gate() / 2 && state.has_room()
     }
 
-    /// Excludes a copy from the load of its server, as seen by picks. Once the copy has ended,
-    /// undoes this.
+    /// Excludes a copy from the load of its server, as seen by picks. If `more` is false, reverses
+    /// this after the copy has ended.
     pub(crate) fn lighten(&mut self, server: ServerId, more: bool) {
         self.servers[server.index()].lighten(more);
         self.sort(server);
     }
 
-    /// Returns the number of copies that a server executes at once.
+    /// Returns the number of copies that a server executes at the same time.
     #[inline(always)]
     #[must_use]
     pub fn slots(&self, server: ServerId) -> u32 {
@@ -369,8 +369,8 @@ impl Core {
         }
         state.waiting += 1;
         self.waiting += 1;
-        // A new query is the youngest. A retried query goes before younger ones. The search from
-        // the head is short: the retried query has waited before, so few queries are older.
+        // A new query is the youngest. A retried query is placed before younger ones. The search
+        // from the head is short: the retried query has waited before, so few queries are older.
         let mut before = state.tail;
         if before != NONE && self.queries[before as usize].seq > seq {
             let mut behind = state.head;

@@ -3,10 +3,10 @@
 //!
 //! A server that refuses or fails a copy immediately is idle again right away. If its slot were
 //! freed right away, every pick, gate and hedge that counts copies would prefer it to servers that
-//! do the work. So the slot stays taken for as long as a good response would have kept it busy.
-//! This is called a *hold*. With holds, the server gets the same share of the copies as a working
-//! server, whatever the policy is. No slot is held if no other server of its groups could take the
-//! copies instead.
+//! do the work. So the slot remains occupied for as long as a good response would have kept it
+//! busy. This is called a *hold*. With holds, the server gets the same share of the copies as a
+//! working server, whatever the policy is. No slot is held if the server's groups have no other
+//! server that could take the copies.
 //!
 //! If the policy does not need response times, they are recorded only after the first failure in
 //! the cell. After that, nothing is held until a good response has ended. This saves 12
@@ -21,8 +21,9 @@ use crate::id::ServerId;
 use crate::time::Timestamp;
 
 impl Core {
-    /// Returns the typical time of a good response of a server, in ns: its moving average, or its
-    /// peers' average before its first good response. 0 if there is none.
+    /// Returns the typical time that a good response of a server takes, in ns. This is the server's
+    /// moving average, or the average of its peers before its first good response. It is 0 if there
+    /// is neither.
     #[must_use]
     pub fn typical_ns(&self, server: ServerId) -> u64 {
         let own = self.servers[server.index()].typical_ns;

@@ -1,5 +1,5 @@
-//! The rates that downstream services can sustain: the announcements of their instances, reduced to
-//! one rate per workflow.
+//! The rates that downstream services can sustain. The announcements of their instances are reduced
+//! to one rate per workflow.
 //!
 //! Source: document 002 §5.2.4, Algorithm 3, lines 1 to 4. The rates of the instances of a service
 //! are scaled by the amplification α and reduced to the quantile q. σ′ is the lowest of the
@@ -7,19 +7,19 @@
 //!
 //! Deviations:
 //! - **α is measured per instance**, as the number of copies sent to it per admitted request. With
-//!   the α of the service, a rate would have to be multiplied by the number of instances. That is
-//!   correct only if a workflow uses all of them equally. A workflow that is served by a single
-//!   partition is limited by that partition alone. Copies count, not calls, because hedges and
-//!   retries are load.
+//!   one α for the whole service, a rate would have to be multiplied by the number of instances.
+//!   That would be correct only if a workflow used all instances equally. A workflow that is served
+//!   by a single partition is limited by that partition alone. Copies are counted, not calls,
+//!   because hedges and retries also cause load.
 //! - **The quantile is weighted by α**, so that instances that a workflow hardly uses have little
 //!   influence. It is interpolated linearly between ranks. With equal weights, q = 0 is the
 //!   minimum, 0.5 is the median, and 1 is the maximum.
-//! - **A silent instance** that has announced before keeps its rate for
+//! - **A silent instance** that has announced a rate before keeps its rate for
 //!   [`super::Config::stale_ns`]. Only the time during which it is called counts, because an idle
-//!   instance has no response to carry an announcement. After that, its rate is the rate of its
-//!   good responses, plus a tenth, plus an allowance for chance, because a workflow with few
-//!   requests would otherwise be limited to less than it sends. This rate falls if fewer requests
-//!   are served, rises while all goes well, and is discarded at the next announcement.
+//!   instance has no response to carry an announcement. After that, its rate is 1.1 times the rate
+//!   of its good responses, plus an allowance for chance. Without the allowance, a workflow with
+//!   few requests would be limited to less than it sends. This rate falls if fewer requests are
+//!   served, rises while all requests succeed, and is discarded at the next announcement.
 //! - **An announcement ages**: it is discarded after five times [`super::Config::stale_ns`] without
 //!   a call.
 
@@ -38,10 +38,10 @@ const CHANCE: f64 = 2.0;
 /// An announcement is discarded after this multiple of [`Config::stale_ns`] without a call.
 const IDLE: u64 = 5;
 
-/// The announcement of an instance for a workflow.
+/// The announcement that an instance has made for a workflow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Announcement {
-    /// σ: the caller's part, in requests per second. ∞ for no limit.
+    /// σ: the caller's part, in requests per second. It is ∞ if there is no limit.
     pub rate: f64,
     /// The caller's part of the rate that the instance's own resources can sustain.
     pub local: f64,
@@ -53,31 +53,31 @@ pub struct Announcement {
 #[derive(Clone, Copy, Debug, Default)]
 struct Link {
     announced: Option<Announcement>,
-    /// Time in which copies were sent and no announcement came, in ns.
+    /// Time during which copies were sent but no announcement arrived, in ns.
     silent_ns: u64,
-    /// Time in which no copy was sent, in ns.
+    /// Time during which no copy was sent, in ns.
     idle_ns: u64,
     copies: Meter,
     good: Meter,
 }
 
-/// All instances that a process calls.
+/// All instances that the process calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Downstream {
-    /// By workflow and instance. Workflow first, because a workflow reads all its instances at
-    /// once.
+    /// The state by workflow and instance. The workflow comes first, because a workflow reads the
+    /// state of all its instances at once.
     links: Vec<Vec<Link>>,
     instances: u32,
     /// The instances of each service.
     services: Vec<Vec<u32>>,
-    /// Scratch: rates and weights of one service.
+    /// Scratch space for the rates and weights of one service.
     rates: Vec<(f64, f64)>,
 }
 
-/// The rate of a workflow that everything downstream can sustain.
+/// The rate of a workflow that all downstream services can sustain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bottleneck {
-    /// σ′, requests per second.
+    /// σ′, in requests per second.
     pub(super) rate: f64,
     pub(super) via: Via,
     /// Number of instances in use that are silent.
@@ -115,8 +115,8 @@ impl Downstream {
         }
     }
 
-    /// Records an announcement. Ignores a rate that is 0, absurd, or not a number. Rates have a
-    /// lower bound, so 0 is either invalid or a reply to a caller that claimed to want nothing.
+    /// Records an announcement. Ignores a rate that is 0, implausible, or not a number. Rates have
+    /// a lower bound, so 0 is either invalid or a reply to a caller that claimed to want nothing.
     pub(super) fn announced(
         &mut self,
         instance: InstanceId,

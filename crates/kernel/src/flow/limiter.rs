@@ -3,8 +3,8 @@
 //!
 //! Source: document 002 §5.2.5, *Admission control and drop policies*. A request may wait for
 //! delay_max = δ − (elapsed + L), where L is the time that requests of its workflow take after
-//! admission. It is dropped if the backlog exceeds delay_max·σ. It is also dropped if its turn
-//! comes too late after all, because the rate fell.
+//! admission. The request is dropped if the backlog exceeds delay_max·σ. It is also dropped if its
+//! turn comes too late because the rate has fallen.
 //!
 //! Cost: O(1) per call, O(waiting requests) to withdraw one.
 
@@ -13,12 +13,12 @@ use alloc::collections::VecDeque;
 use super::RequestId;
 use crate::time::Timestamp;
 
-/// The decision about a request that arrives.
+/// The decision about an arriving request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It is admitted immediately.
+    /// The request is admitted immediately.
     Admitted,
-    /// It waits for its turn.
+    /// The request waits for its turn.
     Queued,
     /// It is rejected.
     Dropped(Drop),
@@ -27,7 +27,7 @@ pub enum Admission {
 /// Why a request was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Drop {
-    /// It could not meet its deadline.
+    /// The request could not meet its deadline.
     Late,
     /// The queue is full.
     Full,
@@ -36,14 +36,14 @@ pub enum Drop {
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     request: RequestId,
-    /// The latest time of admission.
+    /// The latest time at which the request may be admitted.
     latest: Timestamp,
 }
 
 /// The limiter of one workflow.
 #[derive(Clone, Debug)]
 pub struct Limiter {
-    /// σ, requests per second.
+    /// σ, in requests per second.
     rate: f64,
     tokens: f64,
     filled: Timestamp,
@@ -93,8 +93,8 @@ impl Limiter {
             if self.rate.is_finite() { (self.tokens + self.rate * seconds).min(most) } else { 1.0 };
     }
 
-    /// Decides about a request. It must be admitted by `latest`, or `margin_ns` earlier if it has
-    /// to wait.
+    /// Decides whether a request is admitted, waits, or is dropped. It must be admitted by
+    /// `latest`, or `margin_ns` earlier if it has to wait.
     pub fn arrive(
         &mut self,
         now: Timestamp,
@@ -159,7 +159,7 @@ impl Limiter {
         if self.tokens >= 1.0 || self.rate.is_infinite() {
             return self.filled;
         }
-        // Rounded up, so that the token is there at this time.
+        // The time is rounded up, so that the token is available by then.
         let wait_ns = (1.0 - self.tokens) / self.rate * 1e9;
         self.filled.after(wait_ns as u64 + 1).min(first.latest.after(1))
     }

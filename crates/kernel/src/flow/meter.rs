@@ -1,7 +1,7 @@
 //! Sums and averages over intervals, with more weight on recent ones.
 
-/// A sum over intervals, and the amount of the current interval. In the sum, the weight of older
-/// intervals decays.
+/// A sum over past intervals, and the amount in the current interval. In the sum, the weight of
+/// older intervals decays.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Meter {
     sum: f64,
@@ -35,7 +35,7 @@ impl Meter {
     }
 }
 
-/// The total weight of the intervals so far. A sum divided by it is the average per interval.
+/// The total weight of all intervals up to now. A sum divided by it is the average per interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Weight {
     pub(super) decay: f64,

@@ -1,18 +1,19 @@
 //! Cicero: limits the rate at which a process admits each workflow, so that neither the process nor
 //! anything downstream is overloaded. Sans I/O.
 //!
-//! Source: document 002 §5.2. A *workflow* is a tenant or a class of requests; a *resource* is what
-//! sub-tasks hold for a time (threads, connections, a disk). In every interval
+//! Source: document 002 §5.2. A *workflow* is a tenant or a class of requests; a *resource* is
+//! something that sub-tasks hold for some time (threads, connections, a disk). In every interval
 //! ([`Config::interval_ns`]), a process
 //!
 //! 1. takes the rates announced by the instances of each downstream service, and reduces them to
 //!    one rate per workflow ([`downstream`]),
 //! 2. computes the rates that its own resources can sustain ([`share`]),
-//! 3. admits at most the smaller of the two ([`limiter`]) and announces it to its callers, a part
-//!    to each ([`upstream`]).
+//! 3. admits requests at no more than the lower of the two rates ([`limiter`]), and announces a
+//!    part of that rate to each of its callers ([`upstream`]).
 //!
 //! So the rates propagate upstream, and requests that cannot be served are rejected at the entry.
-//! Inside, sub-tasks are scheduled by the remaining work of their requests ([`crate::schedule`]).
+//! Inside a process, sub-tasks are scheduled by the remaining work of their requests
+//! ([`crate::schedule`]).
 //!
 //! # The methods of a [`Process`], by class
 //!
@@ -43,12 +44,12 @@
 //! process.completed(Timestamp(5), read, 5);
 //! ```
 //!
-//! Deviations from the source, each with its reason at the link: callers' claims are bounded by
-//! their traffic ([`upstream`]); α is measured per instance ([`downstream`]); loads include waiting
-//! work, new rates are computed from the cost of a request, and a process that is not a leaf
-//! returns to the downstream rate step by step ([`share`]); rates of silent instances are inferred
-//! ([`downstream`]); cycles are broken ([`Via`]); requests that wait for admission keep a margin
-//! ([`Config::margin`]), and sub-tasks that cannot meet their deadline leave the queues of
+//! Deviations from the source, each with its reason at the link: The claims of callers are bounded
+//! by their traffic ([`upstream`]). α is measured per instance ([`downstream`]). Loads include
+//! waiting work, new rates are computed from the cost of a request, and a process that is not a
+//! leaf returns to the downstream rate step by step ([`share`]). The rates of silent instances are
+//! inferred ([`downstream`]). Cycles are broken ([`Via`]). Requests that wait for admission keep a
+//! margin ([`Config::margin`]). Sub-tasks that cannot meet their deadline leave the queues of
 //! resources ([`Config::expiry`]).
 //!
 //! Cost: O(log n) per request and sub-task, O(workflows) per request that waited for admission; per
@@ -107,7 +108,7 @@ pub struct Workflow {
     pub guarantee: f64,
     /// The highest rate, in requests per second.
     pub limit: f64,
-    /// Its priority under [`Discipline::Strict`]. Larger values come first.
+    /// The workflow's priority under [`Discipline::Strict`]. Larger values come first.
     pub priority: u32,
 }
 
@@ -117,18 +118,18 @@ impl Default for Workflow {
     }
 }
 
-/// The parameters of a process. The source leaves all but the interval and the quantile open.
-/// `cargo xtask accept flow` prints how much the results depend on them.
+/// The parameters of a process. The source specifies only the interval and the quantile. `cargo
+/// xtask accept flow` prints how much the results depend on them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// Whether rates are limited.
     pub rate_control: bool,
     /// Whether requests that can no longer meet their deadline are dropped.
     pub drops_late: bool,
-    /// A sub-task whose turn comes is dropped if it is late. If others wait, it is also dropped if
-    /// the time left until its deadline is less than this number of mean service times of such
-    /// sub-tasks. If this number is below 0, no sub-task is dropped, as in the source, which drops
-    /// requests only at admission.
+    /// When the turn of a sub-task comes, the sub-task is dropped if it is late. If others wait, it
+    /// is also dropped if the time left until its deadline is less than this number of mean service
+    /// times of such sub-tasks. If this number is below 0, no sub-task is dropped, as in the
+    /// source, which drops requests only at admission.
     pub expiry: f64,
     /// The order of the sub-tasks of a workflow at a resource.
     pub discipline: Discipline,
@@ -152,13 +153,13 @@ pub struct Config {
     pub drain_ns: u64,
     /// The factor by which the weight of an observed rate or cost is multiplied in each interval.
     pub decay: f64,
-    /// The same factor for calls and sub-tasks per request, which change with the code and not with
-    /// the load.
+    /// The decay factor for the numbers of calls and sub-tasks per request, which change with the
+    /// code and not with the load.
     pub slow_decay: f64,
     /// Costs are averages over at least about this number of sub-tasks.
     pub memory: f64,
-    /// The fraction by which a process admits more than it announces, if its callers keep to its
-    /// rates. Two limiters in series with the same rate would only build up a queue.
+    /// The fraction by which a process admits more than it announces, if its callers stay within
+    /// its rates. Two limiters in series with the same rate would only build up a queue.
     pub slack: f64,
     /// The margin that a request keeps while it waits for admission at the entry, in mean
     /// deviations of the latency.

@@ -23,9 +23,9 @@ use crate::time::Timestamp;
 struct State {
     limiter: Limiter,
     offered: Meter,
-    /// σ, requests per second.
+    /// σ, in requests per second.
     rate: f64,
-    /// The rate that its own resources can sustain, in requests per second.
+    /// The rate that the process's own resources can sustain, in requests per second.
     local: f64,
     downstream: Bottleneck,
     /// L: the mean time from admission to completion, and the mean deviation from it, in ns.
@@ -37,19 +37,19 @@ struct State {
 /// The state of a workflow, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct View {
-    /// σ: the largest rate of admission, in requests per second.
+    /// σ: the maximum admission rate, in requests per second.
     pub rate: f64,
-    /// The rate that its own resources can sustain.
+    /// The rate that the process's own resources can sustain.
     pub local: f64,
     /// σ′: the rate that downstream services can sustain.
     pub downstream: f64,
-    /// The rate of arrivals, in requests per second.
+    /// The arrival rate, in requests per second.
     pub offered: f64,
     /// Number of requests that wait for admission.
     pub waiting: u32,
     /// L, in ns.
     pub latency_ns: u64,
-    /// Number of silent instances among those that it uses.
+    /// Number of silent instances among those that the workflow uses.
     pub silent: u32,
 }
 
@@ -60,8 +60,8 @@ pub struct Process {
     service: u16,
     workflows: Vec<Workflow>,
     states: Vec<State>,
-    /// Admitted requests by workflow. One meter is slow, for costs per request. The other is as
-    /// fast as the load meters.
+    /// Meters of admitted requests, by workflow. The slow meter is for costs per request. The other
+    /// one is as fast as the load meters.
     admitted: Vec<Meter>,
     entered: Vec<Meter>,
     resources: Vec<Resource>,
@@ -69,8 +69,8 @@ pub struct Process {
     callers: Callers,
     rates: Weight,
     next_tick: Timestamp,
-    /// No request can be released earlier. [`Timestamp::NEVER`] if none is waiting. With this
-    /// field, the cost of a request does not depend on the number of workflows.
+    /// The earliest time at which a request can be released. [`Timestamp::NEVER`] if none is
+    /// waiting. With this field, the cost of a request does not depend on the number of workflows.
     next_release: Timestamp,
     /// The workflow at which the next search for a request to release begins.
     turn: usize,
@@ -156,8 +156,8 @@ impl Process {
         self.next_release = self.next_release.min(next);
     }
 
-    /// Decides about a request that arrives. The request is late after `deadline`, by the clock of
-    /// this process.
+    /// Decides whether an arriving request is admitted, waits, or is dropped. `deadline` is the
+    /// time, by the clock of this process, after which the request is late.
     pub fn arrive(
         &mut self,
         now: Timestamp,
@@ -213,8 +213,8 @@ impl Process {
         None
     }
 
-    /// Returns the rate of arrivals, or the rate at which callers want to send, whichever is
-    /// higher, in requests per second.
+    /// Returns the arrival rate, or the rate at which callers want to send, whichever is higher, in
+    /// requests per second.
     fn wanted_of(&self, workflow: usize) -> f64 {
         let offered = self.rates.rate(&self.states[workflow].offered);
         self.callers.wants(workflow).max(offered)
@@ -225,14 +225,14 @@ impl Process {
         self.entered[workflow].add(1.0);
     }
 
-    /// Removes a request that waits. Returns false if it is not waiting.
+    /// Removes a waiting request. Returns false if it is not waiting.
     pub fn withdraw(&mut self, request: RequestId, workflow: WorkflowId) -> bool {
         let was_there = self.states[workflow.0 as usize].limiter.withdraw(request);
         self.waits(workflow.0 as usize);
         was_there
     }
 
-    /// Records that an admitted request has ended well, `took_ns` after its admission.
+    /// Records that an admitted request has ended successfully, `took_ns` after its admission.
     pub fn completed(&mut self, _: Timestamp, workflow: WorkflowId, took_ns: u64) {
         let state = &mut self.states[workflow.0 as usize];
         let weight = if state.latency_ns == 0.0 { 1.0 } else { 0.1 };
@@ -272,7 +272,8 @@ impl Process {
         self.resources[resource.0 as usize].done(now, job)
     }
 
-    /// Frees the resource of a sub-task that did not use it. Its time does not count as a cost.
+    /// Frees the resource of a sub-task that did not use it. The time for which it held the
+    /// resource does not count as a cost.
     pub fn give_back(&mut self, now: Timestamp, resource: ResourceId, job: JobId) {
         self.resources[resource.0 as usize].give_back(now, job);
     }
@@ -401,7 +402,7 @@ impl Process {
 
     fn roll(&mut self) {
         self.rates.roll();
-        // If there are few requests, each one counts for longer.
+        // If there are few requests, each one influences the averages for a longer time.
         for (keeps, admitted) in self.keeps.iter_mut().zip(&self.admitted) {
             let memory = 4.0 * self.config.memory;
             *keeps = (1.0 - admitted.present() / memory).max(self.config.slow_decay);
@@ -414,8 +415,8 @@ impl Process {
         }
         for state in &mut self.states {
             state.offered.roll(self.config.decay);
-            // If no request completes, L decays. Otherwise one slow period could keep all requests
-            // out forever.
+            // If no request completes, L decays. Otherwise one slow period could cause all later
+            // requests to be rejected.
             if !core::mem::take(&mut state.completed) {
                 state.latency_ns *= 0.9;
                 state.deviation_ns *= 0.9;

@@ -1,8 +1,8 @@
 //! A resource of a process: a server-side stage whose jobs are sub-tasks of workflows, with
 //! measured costs.
 //!
-//! Source: document 002 §5.2.4, *Measuring workflow and resource properties*. Resources are
-//! semaphores, and the service time is the time for which one is held.
+//! Source: document 002 §5.2.4, *Measuring workflow and resource properties*. A resource is a
+//! semaphore, and the service time is the time for which a sub-task holds it.
 
 use alloc::vec::Vec;
 
@@ -16,19 +16,19 @@ use crate::time::Timestamp;
 /// The size of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResourceSpec {
-    /// Number of sub-tasks that may hold it at once, at least 1.
+    /// Number of sub-tasks that may hold the resource at the same time, at least 1.
     pub slots: u32,
     /// Number of sub-tasks that may wait, at least 1: per workflow if queues are fair, in total if
     /// not.
     pub queue: u32,
 }
 
-/// The decision about a sub-task that waited.
+/// The decision about a waiting sub-task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It gets a slot.
+    /// The sub-task gets a slot.
     Starts(JobId),
-    /// It is dropped, because its request is late or would become late.
+    /// The sub-task is dropped, because its request is late or would become late.
     Late(JobId),
 }
 
@@ -122,7 +122,7 @@ impl Resource {
         let Scheduled { job, .. } = self.stage.schedule(now)?;
         let Job { workflow, deadline } = self.jobs[job.0 as usize];
         self.loads[workflow as usize].waiting -= 1;
-        // If others are waiting, they can make better use of the time.
+        // If other sub-tasks are waiting, they can make better use of the time.
         let least_ns = match self.stage.waiting() {
             0 => 0.0,
             _ => self.expiry * self.loads[workflow as usize].cost_ns(),
@@ -158,8 +158,8 @@ impl Resource {
         for (load, slowly) in self.loads.iter_mut().zip(slowly) {
             load.came.roll(config.decay);
             load.came_slowly.roll(*slowly);
-            // If there are few sub-tasks, each one counts for longer, so that the cost is an
-            // average over enough of them.
+            // If there are few sub-tasks, each one influences the average for a longer time, so
+            // that the cost is an average over enough of them.
             let keeps = (1.0 - load.served.present() / config.memory).max(config.decay);
             load.served.roll(keeps);
             load.served_ns.roll(keeps);
@@ -187,8 +187,8 @@ impl Resource {
         }
         let slots = f64::from(self.stage.slots());
         // Less than one interval of waiting work does not count as a backlog, because random
-        // arrivals alone cause that much. At most half of the capacity is reserved for the backlog,
-        // so that new work still progresses.
+        // arrivals alone can cause that much waiting work. At most half of the capacity is reserved
+        // for the backlog, so that new work still progresses.
         let excess_s = (waiting_s - slots * config.interval_ns as f64 / 1e9).max(0.0);
         let backlog = excess_s / (config.drain_ns as f64 / 1e9);
         into.capacity = (slots * config.target - backlog).max(slots * config.target / 2.0);

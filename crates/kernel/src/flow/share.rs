@@ -2,20 +2,21 @@
 //!
 //! Source: document 002 §5.2.5, Algorithm 4 (bottleneck fairness, as in Retro), and DRF. The load
 //! of a workflow on a resource is the work that arrives for it per second, in slots. If no resource
-//! is contended, rates rise. If one is, the workflows share it max-min fairly, by weight; workflows
-//! beyond their share are limited to it.
+//! is contended, rates rise. If a resource is contended, the workflows share it max-min fairly, by
+//! weight, and each workflow that exceeds its share is limited to that share.
 //!
 //! Deviations from Algorithm 4:
 //! - **Load counts arriving and waiting work**, not served work. A resource cannot serve more than
-//!   its capacity, so its spare capacity would never be negative if only served work counted. It is
-//!   full at a target utilization below 1, and waiting work is to be worked off in a set time.
+//!   its capacity, so its spare capacity would never be negative if only served work counted. A
+//!   resource counts as full at a target utilization below 1, and its waiting work is to be done
+//!   within a set time.
 //! - **A rate is computed from the admitted rate, not from itself.** Without contention, it is (1 +
 //!   β) times the admitted rate, plus part of the workflow's share of the spare capacity. That part
 //!   is converted to requests by their measured cost. The spare capacity is shared by the workflows
 //!   that want more than their rate, not by all active ones. In the source, β is added to σ (line
-//!   5) again and again while a workflow sends little, so the rate no longer limits the workflow
-//!   when it floods. And if new rates take several intervals to come back as load, as in deep
-//!   graphs, the rate overshoots by the sum of these steps.
+//!   5) in every interval in which a workflow sends little, so the rate no longer limits the
+//!   workflow when it sends a flood of requests. If new rates affect the load only after several
+//!   intervals, as in deep graphs, the rate also overshoots by the sum of these steps.
 //! - **No rate is below the equal share** of a workflow, even if the workflow is idle: it gets its
 //!   share as soon as it starts.
 //! - **If a resource is contended, every workflow gets the rate that its fair share allows** (lines
@@ -23,7 +24,7 @@
 //!   workflows beyond their share. For others, it is a rate that does not limit them.
 //! - **A process that is not a leaf** behaves like a leaf, and does not jump to the downstream rate
 //!   (line 7). Such jumps would overload the local resource again and again. The downstream rate
-//!   limits it anyway (Algorithm 3).
+//!   limits the process anyway (Algorithm 3).
 
 use alloc::vec::Vec;
 
@@ -45,7 +46,7 @@ pub enum Sharing {
 /// A resource, as a sharing policy sees it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Used {
-    /// Its capacity for arriving work, in slots.
+    /// The resource's capacity for arriving work, in slots.
     pub(super) capacity: f64,
     /// l: the load of each workflow, in slots.
     pub(super) loads: Vec<f64>,
@@ -54,7 +55,7 @@ pub(super) struct Used {
 }
 
 impl Used {
-    /// Returns φ: the fraction of the capacity that is spare. Negative if the resource is
+    /// Returns φ: the fraction of the capacity that is spare. It is negative if the resource is
     /// contended.
     pub(super) fn spare(&self) -> f64 {
         1.0 - self.loads.iter().sum::<f64>() / self.capacity
@@ -66,7 +67,7 @@ impl Used {
 pub(super) struct Demand {
     /// The rate of admitted requests, per second.
     pub(super) admitted: f64,
-    /// Whether it wants more than its rate.
+    /// Whether the workflow wants more than its rate.
     pub(super) is_limited: bool,
 }
 
@@ -183,7 +184,8 @@ struct Levels {
 /// its users stop rising.
 fn fill(used: &[Used], workflows: &[Workflow], granted: &[f64]) -> Levels {
     let mut by_resource = alloc::vec![f64::INFINITY; used.len()];
-    // The fraction of its demand that each workflow gets. `None` while its share rises.
+    // The fraction of its demand that each workflow gets. It is `None` while the workflow's share
+    // still rises.
     let mut stopped: Vec<Option<f64>> = alloc::vec![None; workflows.len()];
     loop {
         let open = (0..used.len()).filter(|&at| by_resource[at].is_infinite());
@@ -261,7 +263,7 @@ mod tests {
 
     #[test]
     fn workflows_beyond_their_share_are_limited_and_others_rise() {
-        // 2 slots: 0.4 for the first workflow, and 0.8 for each of the others.
+        // Of the 2 slots, the first workflow gets 0.4, and each of the others gets 0.8.
         let used = [used(2.0, &[0.4, 2.0, 5.0])];
         assert_eq!(shared(&used, &[Workflow::default(); 3], Sharing::Bottleneck), [80, 80, 80]);
         let heavy = Workflow { weight: 3.0, ..Workflow::default() };
@@ -269,8 +271,8 @@ mod tests {
         assert_eq!(shared(&used, &workflows, Sharing::Bottleneck), [40, 120, 40]);
         let sure = Workflow { guarantee: 150.0, ..Workflow::default() };
         let workflows = [Workflow::default(), Workflow::default(), sure];
-        // 1.5 slots are guaranteed to the third workflow. The remaining 0.5 is divided evenly, so
-        // each workflow gets 1/6 of a slot.
+        // The third workflow is guaranteed 1.5 slots. The remaining 0.5 is divided evenly, so each
+        // workflow gets 1/6 of a slot.
         assert_eq!(shared(&used, &workflows, Sharing::Bottleneck), [17, 17, 167]);
         let capped = Workflow { limit: 30.0, ..Workflow::default() };
         assert_eq!(shared(&used, &[capped; 3], Sharing::Static), [30, 30, 30]);
@@ -293,8 +295,9 @@ mod tests {
 
     #[test]
     fn dominant_shares_are_equal() {
-        // The example of DRF: 9 CPUs and 18 GB, with tasks of (1, 4) and (3, 1). Three tasks of the
-        // first kind and two of the second fit, so each dominant share is two thirds.
+        // The example in the DRF paper has 9 CPUs and 18 GB, and tasks that need (1, 4) and (3, 1).
+        // Three tasks of the first kind and two of the second fit, so each dominant share is two
+        // thirds.
         let cpu =
             Used { capacity: 9.0, loads: alloc::vec![100.0, 300.0], costs: alloc::vec![1.0, 3.0] };
         let memory =

@@ -2,18 +2,18 @@
 //!
 //! Source: document 002 §5.2.4: "in proportion to the demand arriving from the parent". The demand
 //! of a caller is the rate at which it *wants* to send, before its own limits apply. It claims this
-//! rate with its calls and polls. The rate of arrivals would be wrong: it is the rate that the
-//! caller's limit let through, so a caller that gets little would always get little. The part of
-//! the rate that no caller wants is divided evenly, so that every caller may send more immediately.
+//! rate with its calls and polls. The arrival rate would be wrong: it is the rate that the caller's
+//! limit let through, so a caller with a small part would always keep a small part. The part of the
+//! rate that no caller wants is divided evenly, so that every caller may send more immediately.
 //!
 //! Deviation: the source trusts claims. Here a claim counts only up to a bound: twice the arrivals
-//! from that caller, times the *squeeze* of the workflow. The squeeze is the least ratio of claim
-//! to arrivals among its callers, or 1 if that ratio is lower. Honest callers that are limited by
-//! the same bottleneck have about the same ratio, so their claims count in full. A caller that
+//! from that caller, times the *squeeze* of the workflow. The squeeze is the lowest ratio of claims
+//! to arrivals among the callers of the workflow, but at least 1. Honest callers that are limited
+//! by the same bottleneck have about the same ratio, so their claims count in full. A caller that
 //! claims 1,000 requests per second but sends only 2 can reserve no more than a caller that sends
 //! 4. Requests beyond a caller's part do not count, so a caller that ignores its limit gets no
-//! larger part. Callers choose their own ids, so nothing here is granted per caller: traffic that
-//! is split over many ids reserves no more.
+//!    larger part. Callers choose their own ids, so nothing here is granted per caller: traffic
+//!    that is split over many ids reserves no more.
 //!
 //! Cost: O(callers) per interval and workflow, O(1) per call and claim.
 
@@ -65,11 +65,11 @@ impl Sum {
 /// The callers of a process.
 #[derive(Clone, Debug)]
 pub(super) struct Callers {
-    /// By caller and workflow.
+    /// The demands, by caller and workflow.
     demands: Vec<Vec<Demand>>,
     /// By workflow.
     sums: Vec<Sum>,
-    /// By workflow: the least ratio of claim to arrivals, at least 1.
+    /// The lowest ratio of claims to arrivals for each workflow, but at least 1.
     squeezes: Vec<f64>,
     fast: Weight,
     slow: Weight,
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn rates_are_divided_by_demand_and_the_rest_evenly() {
-        // Both are limited to half of their demand, and send their parts.
+        // Both callers are limited to half of their demand, and each sends exactly its part.
         let honest = |id: CallerId, part: f64| {
             let wants = [30.0, 10.0][id.0 as usize];
             (part.clamp(1.0, wants), wants)
@@ -248,7 +248,7 @@ mod tests {
     fn a_caller_that_got_little_gets_its_part() {
         let (first, second) = (CallerId(0), CallerId(1));
         let mut callers = callers();
-        // The second caller starts at the least rate, while the first one has everything.
+        // The second caller starts at the lowest rate, while the first one has the whole rate.
         let [_, _] = parts(&mut callers, 20.0, |id, part| match id {
             _ if id == first => (part.min(40.0), 40.0),
             _ => (0.0, 0.0),

@@ -1,11 +1,11 @@
 //! The services that a rate depends on, so that no rate depends on itself.
 //!
-//! The source leaves open how cycles are broken (document 002 §5.4: a ring of nodes that are each
-//! upstream and downstream of the others). As in path-vector routing, a rate travels with the set
-//! of services that it depends on. A process that finds its own service in the set does not use
-//! that rate, because its own rate would then depend on itself. It uses the announcer's *local*
+//! The source does not say how cycles are broken (document 002 §5.4 describes a ring of nodes that
+//! are each upstream and downstream of the others). As in path-vector routing, a rate travels with
+//! the set of services that it depends on. A process that finds its own service in the set does not
+//! use that rate, because its own rate would then depend on itself. It uses the announcer's *local*
 //! rate instead, which depends only on the announcer's resources. So a cycle behaves like a chain
-//! that ends just before it would close.
+//! that ends just before the cycle would close.
 
 /// The largest number of services in a set. A longer path is cut off and treated like a cycle: the
 /// local rate applies, and services further downstream are protected by their own limiters.

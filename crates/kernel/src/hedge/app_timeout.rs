@@ -6,16 +6,16 @@
 //! timer.
 //!
 //! Choices:
-//! - The first copy is cancelled and the second starts in the same step; the second does not wait
-//!   until the first has stopped. So the query may run on two servers for a while, and only queries
-//!   that may be duplicated are restarted.
+//! - The first copy is cancelled and the second one starts in the same step, without waiting until
+//!   the first has stopped. So the query may run on two servers for a while, and only queries that
+//!   may be duplicated are restarted.
 //! - The first copy may still win until it has stopped, because its response is just as good. The
 //!   loser is stopped (cleanup), whichever copy it is.
 //! - A query has one timeout: the second copy runs for as long as it takes. A query that is retried
 //!   after a failure has no timeout.
 //!
-//! Deviation: if no other server has room when the delay ends, the first copy goes on; the source's
-//! queues are infinite.
+//! Deviation: if no other server has room when the delay ends, the first copy continues. In the
+//! source, queues are infinite.
 
 use core::fmt;
 
@@ -28,7 +28,7 @@ use crate::duration;
 use crate::id::QueryId;
 use crate::policy::{Args, Named, PolicyError};
 
-/// A second copy that replaces the first after a fixed delay.
+/// A hedge whose second copy replaces the first one after a fixed delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AppTimeout {
     /// The delay, in ns.

@@ -6,12 +6,12 @@
 //! Choices:
 //! - This is the only policy with more than two copies. In a group of more than 255 servers, 255
 //!   get a copy: the random server on which the query starts, and those that follow it in the order
-//!   of the group, wrapping around.
+//!   of the group. The order wraps around at the end.
 //! - If all copies of a query fail, it is retried when the last one has failed. Each copy that
 //!   fails while others run counts as one retry, so with the usual limit and three copies, no retry
 //!   is left.
 //!
-//! Deviation: a server without room gets no copy, now or later; the source's queues are infinite.
+//! Deviation: a server without room gets no copy, now or later. In the source, queues are infinite.
 
 use super::Hedge;
 use crate::action::{Role, StartReason};
@@ -21,7 +21,7 @@ use crate::config::{Limits, Topology};
 use crate::id::QueryId;
 use crate::policy::{Args, Named, PolicyError};
 
-/// A copy on every server that has room.
+/// A hedge that starts a copy on every server that has room.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cloning;
 

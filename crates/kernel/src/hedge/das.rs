@@ -1,29 +1,29 @@
-//! DAS, duplicate-aware scheduling: sends every query to two servers at once. The second copy is
-//! harmless, because it has a low priority. Copies that are no longer needed are purged.
+//! DAS, duplicate-aware scheduling: sends every query to two servers at the same time. The second
+//! copy is harmless, because it has a low priority. Copies that are no longer needed are purged.
 //!
 //! Source: document 003 §2.2 and §3. The servers make this safe: each serves duplicates only while
 //! it has no primary ([`crate::stage`]). So no query takes longer than without duplication, and
-//! duplicates use the capacity that the load leaves free. When a copy wins, the other is purged,
-//! whether it waits or runs. Cost: O(1).
+//! duplicates use only spare capacity. When a copy wins, the other is purged, whether it waits or
+//! runs. Cost: O(1).
 //!
 //! Choices:
-//! - Both servers are drawn at random, as in §5.3. Any pick can be used (`das+least-outstanding`);
-//!   it does not count duplicates as load, because otherwise duplicates would decide where
+//! - Both servers are drawn at random, as in §5.3. Any pick can be used (`das+least-outstanding`).
+//!   It does not count duplicates as load, because otherwise duplicates would decide where
 //!   primaries go.
 //! - A duplicate waits at its server and never in the cell, so the policy pushes. Gates that limit
 //!   copies to the slots or to a bound are refused, because duplicates would fill them. Duplicates
-//!   take up to half of `max_outstanding`. Beyond that, or if a server refuses the duplicate, the
-//!   query goes on with one copy.
+//!   fill at most half of `max_outstanding`. Beyond that, or if a server refuses the duplicate, the
+//!   query continues with one copy.
 //! - A duplicate has no attempt timeout, because it may wait for as long as primaries keep coming.
-//!   The deadline of its query bounds it.
+//!   The query's deadline bounds that time.
 //! - `das:no-purge` lets the loser run to completion. This is the *cloning and prioritization* of
-//!   §5.3, a yardstick.
+//!   §5.3, which is used for comparison.
 //! - `das:nonpreemptive` is for simulated servers that always finish a copy once they have begun
 //!   it. Real servers decide for themselves whether they pre-empt.
 //! - The hedge budget does not apply, because full duplication is the point.
 //!
 //! Deviation: if a copy fails, the query's other copy counts as the retry, as everywhere in
-//! Curtail; it keeps its low priority.
+//! Curtail. This copy keeps its low priority.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -36,7 +36,7 @@ use crate::config::{Limits, Topology};
 use crate::id::{CopyId, QueryId, ServerId};
 use crate::policy::{Args, Named, PolicyError};
 
-/// A second copy with a low priority for every query.
+/// A hedge that sends a second copy with a low priority for every query.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Das {
     /// Whether the loser is stopped.
@@ -45,7 +45,7 @@ pub struct Das {
     pub preempts: bool,
 }
 
-/// The hedge of [`Das`].
+/// The hedge that implements [`Das`].
 #[derive(Clone, Debug)]
 pub struct Duplication {
     purges: bool,
@@ -70,7 +70,7 @@ impl Hedge for Duplication {
         let Some(server) = server.filter(|&server| core.takes_light(server)) else { return };
         let copy = core.start(query, server, Role::Duplicate, StartReason::Hedge);
         core.lighten(server, true);
-        // It may wait for a long time. That is not evidence against its server.
+        // A duplicate may wait for a long time, which is not evidence against its server.
         core.stop_copy_timer(copy.slot);
         let slot = copy.slot as usize;
         if self.duplicates.len() <= slot {

@@ -5,10 +5,11 @@
 //! the loser is stopped. Cost: O(log n) for the timer.
 //!
 //! Choices:
-//! - Both variants exist. The best curves of the thesis match the variant without cancellation.
-//! - The second copy restarts the whole query.
-//! - The delay counts from the start of the first copy. In the source, the first copy starts when
-//!   the query arrives.
+//! - There are variants with and without cancellation. The best curves of the thesis match the
+//!   variant without cancellation.
+//! - The second copy executes the whole query from the beginning.
+//! - The delay is measured from the start of the first copy. In the source, the first copy starts
+//!   when the query arrives.
 //!
 //! Deviation: if no server has room when the delay ends, there is no second copy.
 
@@ -24,7 +25,7 @@ use crate::duration;
 use crate::id::QueryId;
 use crate::policy::{Args, Named, PolicyError};
 
-/// A second copy after a fixed delay.
+/// A hedge that starts a second copy after a fixed delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Delayed {
     /// The delay, in ns.

@@ -2,14 +2,14 @@
 //! the same for all bins.
 //!
 //! There are 16 bins per octave, so run times that differ by more than 6 % are in different bins.
-//! The bins cover all of `u64`. Cost: O(1) per sample, O(bins) per lookup; 4 KB.
+//! The bins cover the whole range of `u64`. Cost: O(1) per sample, O(bins) per lookup; 4 KB.
 
 use alloc::boxed::Box;
 
 /// The binary logarithm of the number of bins per octave.
 const FINENESS: u32 = 4;
 
-/// The number of bins per octave: after this many bins, times have doubled.
+/// The number of bins per octave, in which times double.
 pub(super) const OCTAVE: usize = 1 << FINENESS;
 
 pub(super) const BINS: usize = (64 - FINENESS as usize + 1) << FINENESS;
@@ -33,7 +33,7 @@ pub(super) fn edge(bin: usize) -> u64 {
     ((bin - (shift << FINENESS)) as u64) << shift
 }
 
-/// The samples: each one weighs a little more than the one before.
+/// The weighted samples. Each sample weighs slightly more than the previous one.
 #[derive(Clone, Debug)]
 pub(super) struct Histogram {
     weights: PerBin,
@@ -43,13 +43,13 @@ pub(super) struct Histogram {
     unit: f32,
     /// The minimum and the maximum number of samples to remember.
     memory: (f32, f32),
-    /// The number of samples so far, up to `YOUTH` times the maximum memory.
+    /// The number of samples added, up to `YOUTH` times the maximum memory.
     age: f32,
 }
 
 impl Histogram {
     /// An empty histogram. A sample weighs e times as much as the one that came `m` samples before,
-    /// where `m` is a third of all samples so far, within the bounds of `memory`. So the first
+    /// where `m` is a third of all samples up to then, within the bounds of `memory`. So the first
     /// samples are soon forgotten.
     pub(super) fn new(memory: (f32, f32)) -> Self {
         let weights = Box::new([0.0; BINS]);

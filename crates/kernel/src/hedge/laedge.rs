@@ -21,7 +21,7 @@
 //! - No query of a group is duplicated while another query of the group waits, even if that query
 //!   can use only particular servers.
 //! - A pair is broken only for queries of its own group.
-//! - Age counts from the start of the oldest live copy.
+//! - Age is measured from the start of the oldest live copy.
 
 use core::cmp::Reverse;
 use core::fmt;
@@ -45,7 +45,7 @@ pub enum Cancellation {
     Plain,
     /// Losers (CC).
     Cleanup,
-    /// Losers, and duplicates whose slot is needed (CC+PC).
+    /// Both losers and duplicates whose slot is needed (CC+PC).
     Preemptive,
 }
 
@@ -56,7 +56,8 @@ pub struct Laedge<R> {
     predictor: R,
     /// The queries with one copy, by group, oldest first.
     singles: Heaps<Timestamp>,
-    /// The queries with two copies, by group, largest saving first. Kept only for pre-emption.
+    /// The queries with two copies, by group, largest saving first. The list is kept only for
+    /// pre-emption.
     pairs: Heaps<Reverse<u64>>,
 }
 
@@ -96,7 +97,8 @@ impl<R: Predictor> Laedge<R> {
         };
         let mut oldest: Option<(Timestamp, u32)> = None;
         for group in core.groups_of(server) {
-            // A query may wait although this server is idle, if it failed there and is retried.
+            // A query that failed on this server and is to be retried may wait even while the
+            // server is idle.
             if self.singles.is_empty(group.index()) || core.waiting(group) > 0 {
                 continue;
             }
@@ -128,8 +130,8 @@ impl<R: Predictor> Laedge<R> {
         }
     }
 
-    /// Returns the older and the newer copy of a pair, each only if it may be stopped for a waiting
-    /// query.
+    /// Returns the older and the newer copy of a pair. A copy that may not be stopped for a waiting
+    /// query is `None`.
     fn victims(&self, core: &Core, query: QueryId) -> [Option<CopyView>; 2] {
         let mut copies = core.copies_of(query);
         let (Some(newer), Some(older)) = (copies.next(), copies.next()) else {
@@ -162,8 +164,8 @@ impl<R: Predictor> Laedge<R> {
 }
 
 /// Returns an idle server for a second copy: the pick's choice, or any other if that one is busy.
-/// The search for another costs O(r). It is never needed with least-outstanding picks, or with
-/// gates as wide as the slots.
+/// The search for another server costs O(r). It is never needed with least-outstanding picks, or
+/// with gates as wide as the slots.
 #[inline(always)]
 fn idle_server<P: Pick>(core: &mut Core, pick: &mut P, query: QueryId) -> Option<ServerId> {
     let server = core.choose_second(pick, query)?;
@@ -233,7 +235,7 @@ impl<R: Predictor> Hedge for Laedge<R> {
     }
 
     fn starved(&mut self, core: &mut Core, group: GroupId) {
-        // Frees one slot per waiting query. Slots that are already being freed count.
+        // Frees one slot per waiting query. Slots that are already being freed are counted.
         while core.waiting(group) > core.reclaiming(group) && self.break_pair(core, group) {}
     }
 }

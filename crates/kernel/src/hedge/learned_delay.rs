@@ -3,15 +3,15 @@
 //!
 //! Source: Dean and Barroso, "The Tail at Scale" (2013), defer a second request until the first has
 //! been outstanding for longer than the 95th percentile of expected latencies. failsafe-go and the
-//! hedging clients for Go learn that percentile from traffic. There is one delay per service: cells
+//! hedging clients for Go learn that percentile from traffic. There is one delay per service. Cells
 //! record the age of the first copy when a query ends, even if a second copy won, and the service
 //! keeps a histogram of recent ages.
 //!
 //! There are no second copies until [`OBSERVATIONS`] ages are known. A very high percentile needs
-//! more ages: until there are enough, the delay is longer than every age so far. The hedge budget
+//! more ages: until there are enough, the delay is longer than every recorded age. The hedge budget
 //! ([`crate::Limits::hedge_budget`]) applies, as it does to the fixed delay. Deviation: a
-//! percentile is the upper edge of its bin, up to 6 % too long, so that queries that all take the
-//! same time get no second copies.
+//! percentile is rounded up to the upper edge of its bin, by up to 6 %. So if all queries take the
+//! same time, none of them gets a second copy.
 //!
 //! Cost: O(log n) for the timer, O(1) per answered query, O(bins) per epoch; 4 KB per service.
 
@@ -35,13 +35,13 @@ use crate::policy::{Args, Named, PolicyError};
 /// cut.
 const OBSERVATIONS: u32 = 20;
 
-/// The number of ages that the histogram remembers. The usual percentiles need a thousand.
+/// The number of ages that the histogram remembers. The usual percentiles need a thousand ages.
 const MEMORY: f32 = 1_024.0;
 
-/// A second copy after a delay that is a percentile of recent ages.
+/// A hedge that starts a second copy after a delay that is a percentile of recent ages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LearnedDelay {
-    /// Above 0 and below 100.
+    /// The percentile, above 0 and below 100.
     pub percentile: f64,
     /// Whether the loser is stopped.
     pub cleanup: bool,
@@ -79,10 +79,10 @@ impl Named for LearnedDelay {
     }
 }
 
-/// The hedge of [`LearnedDelay`], in one cell.
+/// The hedge that implements [`LearnedDelay`] in one cell.
 #[derive(Clone, Debug)]
 pub struct AfterLearnedDelay {
-    /// The delay; [`NEVER_NS`] until the service has learned it.
+    /// The delay, which is [`NEVER_NS`] until the service has learned it.
     delay_ns: u64,
     cleanup: bool,
     records: Records,
@@ -131,7 +131,7 @@ impl Hedge for AfterLearnedDelay {
 pub struct DelayLearner {
     /// The share of queries whose age reaches the delay.
     above: f32,
-    /// The number of ages so far, up to [`OBSERVATIONS`].
+    /// The number of ages recorded, up to [`OBSERVATIONS`].
     seen: u32,
     ages: Histogram,
     snapshot: Snapshot,

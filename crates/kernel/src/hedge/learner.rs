@@ -12,7 +12,7 @@ use super::rescue::RescueLearner;
 /// The learner of a service.
 #[derive(Clone, Debug)]
 pub enum Learner {
-    /// Learns the age from which a rescue pays.
+    /// Learns the age from which a rescue pays off.
     Rescue(Box<RescueLearner>),
     /// Learns a percentile of ages.
     Delay(DelayLearner),
@@ -36,7 +36,7 @@ impl Learner {
         }
     }
 
-    /// The learner of `rescue`; `None` for other policies.
+    /// The learner of `rescue`, or `None` for other policies.
     #[must_use]
     pub fn rescue(&self) -> Option<&RescueLearner> {
         match self {

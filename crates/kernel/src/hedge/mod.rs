@@ -38,10 +38,11 @@ use crate::balance::Pick;
 use crate::cell::Core;
 use crate::id::{CopyId, GroupId, QueryId, ServerId};
 
-/// A strategy for further copies. Every method except `recount` may start and stop copies through
-/// the [`Core`]. All methods do nothing by default.
+/// A strategy that decides when a query gets further copies. Every method except `recount` may
+/// start and stop copies through the [`Core`]. By default, all methods do nothing.
 pub trait Hedge {
-    /// Whether the hedge ever starts further copies. If not, the cell skips all calls to it.
+    /// Whether the hedge ever starts further copies. If it does not, the cell skips all calls to
+    /// the hedge.
     const HEDGES: bool = true;
 
     /// Whether the hedge reads cost hints. If not, the cell does not store them.
@@ -77,7 +78,7 @@ pub trait Hedge {
     /// bookkeeping.
     fn recount(&mut self, _core: &Core, _query: QueryId) {}
 
-    /// Handles the response that wins; the query ends next. Returns true if the query's other
+    /// Handles the winning response, just before the query ends. Returns true if the query's other
     /// copies should run on until their timeout, although losers are otherwise stopped.
     #[inline(always)]
     fn answered(
@@ -89,15 +90,15 @@ pub trait Hedge {
         false
     }
 
-    /// Handles the end of a copy whose query had already ended. Its server is healthy.
+    /// Handles the end of a copy whose query had already ended. The server of the copy is healthy.
     #[inline(always)]
     fn outlived(&mut self, _core: &mut Core, _server: ServerId, _copy: CopyId) {}
 
-    /// Handles the timeout of a copy that was allowed to run on. The cell stops the copy next.
+    /// Handles the timeout of a copy that was allowed to run on. The cell then stops the copy.
     fn overran(&mut self, _core: &Core, _copy: CopyId) {}
 
-    /// Handles the end of a copy, for whatever reason. Its server now holds one copy fewer. For
-    /// bookkeeping only, but it may set a timer.
+    /// Handles the end of a copy, for whatever reason. The copy's server now holds one copy fewer.
+    /// This is only for bookkeeping, but it may set a timer.
     #[inline(always)]
     fn released(&mut self, _core: &mut Core, _server: ServerId, _copy: CopyId) {}
 
@@ -119,9 +120,9 @@ pub trait Hedge {
     /// point, no waiting query could be served.
     fn primary_started<P: Pick>(&mut self, _core: &mut Core, _pick: &mut P, _query: QueryId) {}
 
-    /// Like [`Self::primary_started`], for a query that had to wait or is being retried. If another
-    /// server has an idle slot that the query may use, that server is offered to [`Self::spare`]
-    /// next.
+    /// Like [`Self::primary_started`], but for a query that had to wait or is being retried. If
+    /// another server has an idle slot that the query may use, that server is offered to
+    /// [`Self::spare`] next.
     #[inline(always)]
     fn primary_started_late<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
         self.primary_started(core, pick, query);
@@ -134,8 +135,8 @@ pub trait Hedge {
     /// query and is not being stopped.
     fn began(&mut self, _core: &mut Core, _query: QueryId, _copy: CopyId) {}
 
-    /// Offers a server that has room, though it may have no idle slot. It could not serve any
-    /// waiting query. Returns true if the hedge used the room; the cell calls it again until it
+    /// Offers a server that has room, though it may have no idle slot. The server could not serve
+    /// any waiting query. Returns true if the hedge used the room. The cell calls it again until it
     /// returns false or no room is left.
     fn spare(&mut self, _core: &mut Core, _server: ServerId) -> bool {
         false
@@ -148,8 +149,8 @@ pub trait Hedge {
         false
     }
 
-    /// Handles a group whose queries wait while no server has room. Called only if
-    /// [`Self::preempts`].
+    /// Handles a group whose queries wait while no server has room. It is called only if the hedge
+    /// pre-empts ([`Self::preempts`]).
     fn starved(&mut self, _core: &mut Core, _group: GroupId) {}
 }
 

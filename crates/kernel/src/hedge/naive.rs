@@ -1,11 +1,11 @@
-//! Naive hedge: every query runs twice, from the start.
+//! Naive hedge: sends every query to two servers immediately.
 //!
 //! Source: document 001 §2.3 "Naïve Hedge" (Vulimiri et al.): each query goes to two random servers
-//! at once. Losers run to completion, or are stopped (`naive:cc`, its strongest form: 000 §7.3.5).
-//! Cost: O(1).
+//! at the same time. Losers run to completion, or are stopped (`naive:cc`, its strongest form: 000
+//! §7.3.5). Cost: O(1).
 //!
-//! Choice: two copies, as in 001 (the thesis sends to all replicas). Deviation: a duplicate that
-//! finds no server with room is not sent later; the source's queues are infinite.
+//! Choice: two copies, as in 001 (the thesis sends each query to all replicas). Deviation: a
+//! duplicate that finds no server with room is not sent later. In the source, queues are infinite.
 
 use core::fmt;
 
@@ -17,7 +17,7 @@ use crate::config::{Limits, Topology};
 use crate::id::QueryId;
 use crate::policy::{Args, Named, PolicyError};
 
-/// A second copy of every query, from the start.
+/// A hedge that starts a second copy of every query immediately.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Naive {
     /// Whether the loser is stopped.

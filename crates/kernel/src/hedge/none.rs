@@ -1,4 +1,4 @@
-//! No second copies: plain load balancing.
+//! Plain load balancing without second copies.
 
 use super::Hedge;
 

@@ -7,14 +7,14 @@
 use crate::cell::CopyView;
 use crate::time::Timestamp;
 
-/// The copy of a pair to stop.
+/// The copy of a pair that is to be stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {
     /// The copy that started first.
     Older,
     /// The copy that started last.
     Newer,
-    /// Either copy: they look the same, so toss a coin.
+    /// Either copy: they look the same, so one is chosen at random.
     Either,
 }
 
@@ -36,7 +36,7 @@ pub trait Predictor {
 
 /// Predicts that the copy that started last will end last (document 001 §4, "LÆDGE with CC+PC").
 ///
-/// Choice: of several pairs, the one whose older copy has the longest lead is broken.
+/// Choice: if there are several pairs, the pair whose older copy has the longest lead is broken.
 #[derive(Clone, Debug, Default)]
 pub struct MostRecent;
 

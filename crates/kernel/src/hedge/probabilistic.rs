@@ -7,8 +7,8 @@
 //! Choices:
 //! - A random number is drawn when the delay ends, so queries that end earlier do not use the
 //!   cell's generator.
-//! - The second copy restarts the whole query.
-//! - The delay counts from the start of the first copy, as with [`super::Delayed`].
+//! - The second copy executes the whole query from the beginning.
+//! - The delay is measured from the start of the first copy, as with [`super::Delayed`].
 //! - The delay and the probability are trained elsewhere, on samples of response times.
 //!
 //! Deviation: if no server has room when the delay ends, there is no second copy.
@@ -26,12 +26,12 @@ use crate::id::QueryId;
 use crate::policy::{Args, Named, PolicyError};
 use rand_core::Rng as _;
 
-/// A second copy after a fixed delay, with a fixed probability.
+/// A hedge that starts a second copy after a fixed delay, with a fixed probability.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Probabilistic {
     /// The delay, in ns.
     pub delay_ns: u64,
-    /// From 0 to 1.
+    /// The probability, from 0 to 1.
     pub probability: f64,
 }
 
@@ -49,7 +49,8 @@ impl Hedge for Probabilistic {
 
 /// Returns true with the given probability: never at 0, always at 1.
 fn toss(rng: &mut Rng, probability: f64) -> bool {
-    // 53 random bits, the precision of a float: from 0 up to, but excluding, 1.
+    // A random number from 0 up to, but excluding, 1. It has 53 random bits, which is the precision
+    // of a float.
     let drawn = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
     drawn < probability
 }

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 /// cost if queries have cost hints.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Record {
-    /// The first copy won. Also recorded if a second copy won, but started too soon after the first
-    /// for its win to show that the first was stuck.
+    /// The first copy won. This is also recorded if a second copy won, but started so soon after
+    /// the first that its win does not show that the first was stuck.
     First {
         /// The run time of the copy that won, in ns.
         ran_ns: u64,
@@ -20,21 +20,21 @@ pub enum Record {
     Second {
         /// The run time of the second copy, in ns.
         ran_ns: u64,
-        /// The second copy, if its win is evidence. A copy that started no later than the first
-        /// only won a race. That does not show that the first is stuck.
+        /// The second copy, if its win is evidence. If the second copy started no later than the
+        /// first, its win does not show that the first is stuck.
         tried: Option<Tried>,
         /// Whether other queries waited.
         crowded: bool,
     },
     /// An exploration was stopped, so its result is unknown.
     Displaced {
-        /// The time at risk, in ns: how long it ran while it could have been stopped.
+        /// The time at risk, in ns: how long the exploration ran while it could have been stopped.
         risked_ns: u64,
     },
     /// A first copy was left running after the second one had won, and has now ended or been
     /// stopped.
     Audit {
-        /// Its run time, in ns. A lower bound if it was stopped.
+        /// The run time of the first copy, in ns. This is a lower bound if the copy was stopped.
         ran_ns: u64,
         /// The run time of the second copy, in ns.
         second_ns: u64,
@@ -44,12 +44,13 @@ pub enum Record {
         /// The time from sending the copy to its response, in ns. If the copy waited at its server,
         /// this is the time since the response that made room for it.
         ran_ns: u64,
-        /// How long the copy had waited at its server, in ns; 0 if it was sent to an idle slot.
+        /// How long the copy had waited at its server, in ns. It is 0 if the copy was sent to an
+        /// idle slot.
         waited_ns: u64,
     },
-    /// A query was answered, by whichever copy.
+    /// A query was answered by any of its copies.
     Answered {
-        /// The age of its first copy, in ns.
+        /// The age of the query's first copy, in ns.
         age_ns: u64,
     },
     /// A copy responded from a server whose number of slots is unknown.
@@ -84,7 +85,8 @@ pub struct Tried {
     /// The age of the query when the second copy started or, if later, when its result began to
     /// count as evidence.
     pub age_ns: u64,
-    /// Whether it was a rescue. Otherwise it was an exploration, which may be stopped at any time.
+    /// Whether the copy was a rescue. Otherwise it was an exploration, which may be stopped at any
+    /// time.
     pub rescue: bool,
     /// The time at risk, in ns: how long it ran while it could have been stopped. 0 for a rescue.
     pub risked_ns: u64,
@@ -94,10 +96,10 @@ pub struct Tried {
 /// from now on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Snapshot {
-    /// T: the age at which a query with one copy becomes a suspect. [`crate::NEVER_NS`]: no query
-    /// does.
+    /// T: the age at which a query with one copy becomes a suspect. At [`crate::NEVER_NS`], no
+    /// query becomes one.
     pub suspect_ns: u64,
-    /// The run time at which a rescue is given up; T if T is longer.
+    /// The run time at which a rescue is given up. If T is longer, the rescue is given up at T.
     pub give_up_ns: u64,
     /// The age that few queries reach, in ns, regardless of their cost. From this age on, an idle
     /// server may run a second copy of a query whose T is later because the query is expensive or
@@ -113,14 +115,15 @@ pub struct Snapshot {
     pub replaces: Option<Replaced>,
     /// The age at which a query with a learned delay gets a second copy, in ns.
     pub delay_ns: u64,
-    /// ŝ: the number of a cell's copies that a server serves at once. Learned if slots are unknown.
+    /// ŝ: the number of a cell's copies that a server serves at the same time. It is learned if the
+    /// number of slots is unknown.
     pub slots: u32,
     /// Whether hiccups are known to affect copies, so that idle servers may duplicate queries
     /// immediately (pre-empt).
     pub at_once: bool,
-    /// Of this number of first copies that lose to a second copy, one is left running, to measure
-    /// how long it is stuck. 0 before the first such audit: the first copy is then left running
-    /// even if other copies wait at its server.
+    /// To measure how long first copies are stuck, one in this number of first copies that lose to
+    /// a second copy is left running. The number is 0 before the first such audit: the first copy
+    /// is then left running even if other copies wait at its server.
     pub audit_every: u32,
     /// The round trip to a server in ns, estimated from copies that waited there.
     pub round_trip_ns: u64,
@@ -131,12 +134,13 @@ pub struct Snapshot {
 /// How many copies may wait at a server, to keep it from idling for a round trip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefetch {
-    /// The number for a server with 64 slots. Other servers get a proportional number, rounded up.
+    /// The number of waiting copies for a server with 64 slots. Other servers get a proportional
+    /// number, rounded up.
     pub per_64: u32,
     /// Servers with fewer slots than this get no waiting copies.
     pub least_slots: u32,
-    /// Of this number of copies, only one lets further copies wait when it ends. This number is
-    /// above 1 while the service is still learning whether waiting pays.
+    /// Only one copy in this number lets further copies wait when it ends. This number is above 1
+    /// while the service is still learning whether waiting pays off.
     pub one_in: u32,
 }
 
@@ -159,7 +163,7 @@ pub enum Replaced {
 /// One query in `every` may be explored at the age `age_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exploration {
-    /// In ns; relative to the expected cost if queries have cost hints.
+    /// The age in ns, relative to the expected cost if queries have cost hints.
     pub age_ns: u64,
     /// At least 1.
     pub every: u32,

@@ -1,5 +1,5 @@
-//! Tied requests: sends every query to two servers at once, and stops one copy as soon as the other
-//! begins to execute.
+//! Tied requests: sends every query to two servers at the same time, and stops one copy as soon as
+//! the other begins to execute.
 //!
 //! Source: document 003 §5.2 "Schemes" (Dean and Barroso): "When a request's turn arrives, it sends
 //! a purge message to its counterpart. The corresponding request, if not finished, gets purged."
@@ -7,13 +7,13 @@
 //!
 //! Choices:
 //! - Both servers are drawn at random.
-//! - The first report that a copy has begun decides: that copy continues. A cancelled copy that
-//!   begins anyway changes nothing, nor does a copy that begins again.
+//! - The first copy that is reported to have begun continues. Later reports change nothing, whether
+//!   a cancelled copy begins anyway or a copy begins again.
 //! - A cancelled copy may still win until it has stopped, because its response is just as good.
 //! - If servers do not report when copies begin, this is [`super::Naive`] with cleanup.
 //!
-//! Deviations: the servers report to the cell, and the cell stops the other copy; in the source the
-//! servers notify each other. If only one server has room, there is no second copy.
+//! Deviations: the servers report to the cell, and the cell stops the other copy. In the source,
+//! the servers notify each other. If only one server has room, there is no second copy.
 
 use super::{Hedge, duplicate};
 use crate::action::{StartReason, StopReason};
@@ -23,7 +23,7 @@ use crate::config::{Limits, Topology};
 use crate::id::{CopyId, QueryId};
 use crate::policy::{Args, Named, PolicyError};
 
-/// Two copies of a query: the one that begins first does the work.
+/// A hedge that sends two copies of a query, of which the one that begins first does the work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tied;
 

@@ -15,15 +15,15 @@ use crate::config::{ConfigError, Limits, Topology};
 use crate::hedge::{Hedge, NoHedge};
 use crate::rate::{RateSpec, Rates};
 
-/// A driver of cells, whatever their policy.
+/// A driver that can drive the cells of any policy.
 pub trait Driver {
-    /// The result of driving.
+    /// The result of driving the cells.
     type Output;
 
     /// Drives cells. `cell` creates each cell from a random number generator.
     fn drive<S: Scheduler + 'static>(self, cell: impl FnMut(Rng) -> S) -> Self::Output;
 
-    /// Like [`Self::drive`], with cells that are already boxed.
+    /// Like [`Self::drive`], but with cells that are already boxed.
     fn drive_boxed(self, cell: impl FnMut(Rng) -> Box<dyn Scheduler>) -> Self::Output
     where
         Self: Sized,
@@ -116,7 +116,7 @@ impl Policy {
 
 impl Policy {
     /// Creates cells behind this policy's gate, but with another hedge, and passes them to a
-    /// driver: for yardsticks that use more information than a policy may have.
+    /// driver. This is for reference hedges that use more information than a policy may have.
     ///
     /// # Errors
     /// See [`Self::build`].

@@ -23,10 +23,10 @@ use crate::stage::Priority;
 pub enum Gate {
     /// [`Limits::max_outstanding`]: push.
     Outstanding,
-    /// The number of the server's slots: pull. Queries wait in the cell.
+    /// As many copies as the server has slots (pull). Queries wait in the cell.
     Slots,
-    /// This number, which is at least the server's number of slots: pull, with some queries waiting
-    /// at the server (JBSQ).
+    /// This number of copies, which is at least the server's number of slots. This is a pull policy
+    /// in which some queries wait at the server (JBSQ).
     Bound(u32),
 }
 
@@ -39,23 +39,24 @@ pub struct Policy {
     hedge: Option<HedgeSpec>,
 }
 
-/// The name and the arguments of a hedge. Implemented next to the hedge.
+/// The name and the arguments of a hedge. It is implemented next to the hedge.
 pub trait Named: Copy + fmt::Debug + PartialEq {
     /// The hedge.
     type Hedge: Hedge + Clone + Send + 'static;
 
     /// Every form of the name, for help and error texts. N, D and Q stand for numbers, delays, and
-    /// fractions; brackets mark optional parts. All forms begin with the same name.
+    /// fractions. Brackets mark optional parts. All forms begin with the same name.
     const FORMS: &'static [&'static str];
 
-    /// The pick if the policy is named without one: the pick that its source uses.
+    /// The pick that is used if the policy's name contains none. It is the one that the policy's
+    /// source uses.
     const PICK: PickSpec = PickSpec::Random;
 
-    /// The gate if the policy is named without one.
+    /// The gate that is used if the policy's name contains none.
     const GATE: Gate = Gate::Outstanding;
 
-    /// Why the policy cannot run on real servers: text that follows its name in a message. `None`
-    /// if it can.
+    /// Why the policy cannot run on real servers: text that follows its name in a message. It is
+    /// `None` if the policy can run on them.
     const SIMULATOR_ONLY: Option<&'static str> = None;
 
     /// Whether its duplicates have a low priority at the servers ([`crate::stage::Priority`]).
@@ -83,7 +84,7 @@ pub trait Named: Copy + fmt::Debug + PartialEq {
         None
     }
 
-    /// Whether it stops copies on servers.
+    /// Whether the hedge stops copies on servers.
     fn needs_cancellation(&self) -> bool {
         false
     }
@@ -105,7 +106,8 @@ impl Policy {
     pub const TWO_CHOICES: Self = Self::balance(PickSpec::TwoChoices);
     /// `peak-ewma`
     pub const PEAK_EWMA: Self = Self::balance(PickSpec::PeakEwma);
-    /// `c3`: ranked by feedback, without rates. `c3+cubic` has the rates of its source.
+    /// `c3`: ranked by feedback, without rate limits. `c3+cubic` uses the rate limits of the paper
+    /// that describes C3.
     pub const C3: Self = Self::balance(PickSpec::C3);
     /// `c3:literal`: the same ranking, with the rates of Algorithm 2 exactly as it is written.
     pub const C3_LITERAL: Self = Self { rate: Some(RateSpec::Literal), ..Self::C3 };
@@ -119,7 +121,7 @@ impl Policy {
     pub const RESCUE_WITHOUT_SLOTS: Self =
         Self { hedge: Some(HedgeSpec::Slotless(Slotless::CLEANUP)), ..Self::LEAST_OUTSTANDING };
 
-    /// Plain load balancing, by push.
+    /// Plain load balancing behind a push gate.
     #[must_use]
     pub const fn balance(pick: PickSpec) -> Self {
         Self { gate: Gate::Outstanding, rate: None, pick, hedge: None }
@@ -131,7 +133,7 @@ impl Policy {
         Self { gate: Gate::Bound(n), ..Self::LEAST_OUTSTANDING }
     }
 
-    /// A hedge with the gate and the pick of its bare name.
+    /// A hedge with its default gate and pick.
     #[must_use]
     pub const fn hedged(hedge: HedgeSpec) -> Self {
         Self { gate: hedge.gate(), hedge: Some(hedge), ..Self::balance(hedge.pick()) }
@@ -180,8 +182,8 @@ impl Policy {
         self.hedge.is_some()
     }
 
-    /// Whether the hedge budget limits its duplicates. False for the baselines `naive` and `clone`,
-    /// and for `das`.
+    /// Whether the hedge budget limits its duplicates. It is false for the baselines `naive` and
+    /// `clone`, and for `das`.
     #[must_use]
     pub fn is_budgeted(&self) -> bool {
         self.hedge.is_none_or(|hedge| hedge.is_budgeted())
@@ -194,21 +196,21 @@ impl Policy {
         if is_low { Priority::Low } else { Priority::High }
     }
 
-    /// Whether its duplicates have a low priority. If so, its servers must run a stage
+    /// Whether its duplicates have a low priority. In that case, its servers must run a stage
     /// ([`crate::stage`]).
     #[must_use]
     pub fn has_priorities(&self) -> bool {
         self.hedge.is_some_and(|hedge| hedge.has_priorities())
     }
 
-    /// Whether it stops copies on servers.
+    /// Whether the policy stops copies on servers.
     #[must_use]
     pub fn needs_cancellation(&self) -> bool {
         self.hedge.is_some_and(|hedge| hedge.needs_cancellation())
     }
 
-    /// Whether queries wait in the cell until a server has a free slot. If so, the servers' slots
-    /// must be known.
+    /// Whether queries wait in the cell until a server has a free slot. In that case, the number of
+    /// slots of each server must be known.
     #[must_use]
     pub fn pulls(&self) -> bool {
         self.gate != Gate::Outstanding
@@ -248,8 +250,8 @@ impl Policy {
         self.hedge?.delay_ns()
     }
 
-    /// Why the policy cannot run on real servers: text that follows its name in a message. `None`
-    /// if it can.
+    /// Why the policy cannot run on real servers: text that follows its name in a message. It is
+    /// `None` if the policy can run on them.
     #[must_use]
     pub fn simulator_only(&self) -> Option<&'static str> {
         self.hedge?.simulator_only()

@@ -14,20 +14,20 @@ use crate::duration;
 use crate::hedge::Slotless;
 use crate::rate::RateSpec;
 
-/// The part of a name that turns rates off. Bare names have no rates, either.
+/// The part of a name that turns rate limits off. Bare names have no rate limits, either.
 const UNPACED: &str = "unpaced";
 
 /// The error for a policy that does not exist, or that does not exist in this form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PolicyError {
-    /// There is no policy of this name, or it does not take these arguments.
+    /// There is no policy with this name, or it does not take these arguments.
     Unknown {
-        /// The text of the policy.
+        /// The policy as it was written.
         text: String,
     },
     /// An argument is wrong.
     Argument {
-        /// The text of the policy.
+        /// The policy as it was written.
         text: String,
         /// The problem and the fix, separated by a semicolon.
         why: String,
@@ -51,7 +51,7 @@ impl core::error::Error for PolicyError {}
 /// A name and its arguments: `delayed:15ms:cc` has two arguments.
 #[derive(Debug)]
 pub struct Args<'a> {
-    /// The text of the whole policy, for errors.
+    /// The whole policy as it was written, for error messages.
     text: &'a str,
     unit_ns: Option<u64>,
     name: &'a str,
@@ -95,9 +95,9 @@ impl<'a> Args<'a> {
     /// Parses a number from 0 to 1.
     ///
     /// # Errors
-    /// The value is anything else.
+    /// The value is not such a number.
     pub fn fraction(&self, value: &str) -> Result<f64, PolicyError> {
-        // Excludes −0, which would be printed with its sign.
+        // Excludes −0, because it would be printed with its sign.
         let fits = |value: &f64| value.is_sign_positive() && *value <= 1.0;
         value.parse().ok().filter(fits).ok_or_else(|| {
             self.wrong(format!("{value:?} is not a fraction; use a number from 0 to 1"))
@@ -107,7 +107,7 @@ impl<'a> Args<'a> {
     /// Parses a percentile above 0 and below 100.
     ///
     /// # Errors
-    /// The value is anything else.
+    /// The value is not such a percentile.
     pub fn percentile(&self, value: &str) -> Result<f64, PolicyError> {
         let fits = |value: &f64| *value > 0.0 && *value < 100.0;
         value.parse().ok().filter(fits).ok_or_else(|| {

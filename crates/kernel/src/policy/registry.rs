@@ -143,7 +143,8 @@ macro_rules! hedges {
         })+
 
         impl HedgeSpec {
-            /// Every form of every name; with `live`, only those that run on real servers.
+            /// Every form of every name. If `live` is true, only the forms that run on real servers
+            /// are included.
             pub(super) fn forms(live: bool) -> Vec<&'static str> {
                 let mut forms = Vec::new();
                 $(if !live || <$spec as Named>::SIMULATOR_ONLY.is_none() {

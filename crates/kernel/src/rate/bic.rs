@@ -1,10 +1,10 @@
-//! BIC: halves the distance to the rate before the last fall, again and again, then rises ever
+//! BIC: repeatedly halves the distance to the rate before the last fall, and then rises faster and
 //! faster.
 //!
-//! Source: document 002 §4.4.2, which names an adaptation of TCP BIC. Cost: O(1). Choice: one step
-//! per interval, of which each response takes its share, as in AIMD. Below R₀, a step is at most
-//! one copy per interval and at least a hundredth of that. Beyond R₀, a step is as long as the
-//! distance from R₀.
+//! Source: document 002 §4.4.2, which names an adaptation of TCP BIC. Cost: O(1). Choice: the rate
+//! takes one step per interval, to which each response contributes its share, as in AIMD. Below R₀,
+//! a step is at most one copy per interval and at least a hundredth of that. Beyond R₀, a step is
+//! as large as the distance from R₀.
 
 use super::Paced;
 use crate::time::Timestamp;

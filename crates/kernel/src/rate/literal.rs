@@ -1,4 +1,4 @@
-//! Algorithm 2 to the letter: the yardstick for the choices of the other rates.
+//! Algorithm 2 to the letter, as a reference for the choices that the other rates make.
 //!
 //! On each response, the rate is compared with the number of responses in the last interval δ,
 //! including this one. If the rate is higher, and the last rise was more than a hysteresis of 2δ
@@ -8,8 +8,8 @@
 //! Source: document 002 §4.2.2, Algorithm 2, lines 3 to 11; parameters from §4.3. Cost: O(1) per
 //! response, amortized, and 8 bytes per response in the last δ. Deviations: a rate has a floor
 //! ([`Tuning::least_rate`]), because a rate of 0 would never rise again. A copy that failed counts
-//! as a completion, but not as a response. The source leaves open in which interval it counts
-//! responses. If the client is one of hundreds, the last complete interval usually contains no
+//! as a completion, but not as a response. The source does not say in which interval it counts
+//! responses. If there are hundreds of clients, the last complete interval usually contains no
 //! response, so rates would stay at the floor. Counting in the interval δ that ends now is the
 //! reading that favors the algorithm.
 
@@ -19,7 +19,7 @@ use super::{Paced, cubic};
 use crate::time::Timestamp;
 use crate::tuning::Tuning;
 
-/// The responses of a server in the last δ.
+/// The responses of a server in the last interval δ.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Window(VecDeque<Timestamp>);
 

@@ -1,5 +1,5 @@
 //! Limits how fast a cell may send to each of its servers: token buckets whose rates adapt to the
-//! rates of responses.
+//! response rates.
 //!
 //! Source: document 002 §4.2.2, Algorithm 2, and §4.4.2 for the alternatives. A rate is a number of
 //! copies per interval δ. A server without a token is closed until it has one. If all servers of a
@@ -9,18 +9,17 @@
 //! Choices where the source leaves something open or contradicts itself (`literal` is the algorithm
 //! as it is written):
 //! - **The fall.** Algorithm 2 multiplies the rate by β = 0.2. But the root of its cubic function
-//!   assumes, as in CUBIC, that the rate fell *by* the fraction β, to 1 − β of its value. Here it
-//!   falls by β.
-//! - **The rate of responses** is an average over [`Tuning::rate_window_ns`], and a response counts
-//!   in its own average. A client that is one of hundreds sees 0 or 1 responses in an interval. A
-//!   rate that is compared with these numbers would jump up and down.
+//!   assumes, as in CUBIC, that the rate fell *by* the fraction β, to 1 − β of its value. Here the
+//!   rate falls *by* the fraction β.
+//! - **The response rate** is an average over [`Tuning::rate_window_ns`], and a response counts in
+//!   its own average. If there are hundreds of clients, each one sees 0 or 1 responses in an
+//!   interval. A rate that is compared with these numbers would jump up and down.
 //! - **Responses** count if they may be returned to the client. A server that fails or refuses fast
-//!   does not earn a higher rate, and each failure lowers a rate that is above the rate of
-//!   responses.
+//!   does not earn a higher rate, and each failure lowers a rate that is above the response rate.
 //! - **Noise is not saturation.** Responses arrive at random, so their average rate varies even if
 //!   a server keeps up. Its variance is r·δ/2W for a rate of r per interval δ and a window W. A
 //!   rate falls if it is above the average by more than two standard deviations, and rises as soon
-//!   as it is below.
+//!   as it is below the average.
 //! - **Slack.** Because a response counts in its own average, a rate settles above the demand, by
 //!   about one copy per window.
 
@@ -44,7 +43,7 @@ use crate::tuning::Tuning;
 /// How a rate adapts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateSpec {
-    /// `cubic`: like TCP CUBIC; the rate of C3.
+    /// `cubic`: like TCP CUBIC. C3 uses this rate.
     Cubic,
     /// `aimd`: additive increase, multiplicative decrease.
     Aimd,
@@ -52,7 +51,7 @@ pub enum RateSpec {
     Bic,
     /// `fast:D`: like FAST TCP, toward a response time in ns.
     Fast(u64),
-    /// `literal`: Algorithm 2 of document 002 as it is written; the rate of `c3:literal`.
+    /// `literal`: Algorithm 2 of document 002 as it is written. `c3:literal` uses this rate.
     Literal,
 }
 
@@ -68,11 +67,11 @@ impl fmt::Display for RateSpec {
     }
 }
 
-/// The maximum rate, in copies per interval: it is bounded so that the buckets' times, in whole
-/// nanoseconds, do not overflow.
+/// The maximum rate, in copies per interval. Rates are bounded so that the times of the token
+/// buckets, in whole nanoseconds, do not overflow.
 const MOST: f64 = 1e9;
 
-/// The number of standard deviations of the rate of responses that count as noise.
+/// The number of standard deviations of the response rate that count as noise.
 const SWING: f64 = 2.0;
 
 /// The rate of one server.
@@ -80,18 +79,18 @@ const SWING: f64 = 2.0;
 struct Paced {
     /// Copies per interval.
     rate: f64,
-    /// The number of tokens at `filled`. If it is below 1, the server is closed.
+    /// The number of tokens at the time `filled`. If it is below 1, the server is closed.
     tokens: f64,
     filled: Timestamp,
-    /// Responses per interval: an average, valid at `updated`.
+    /// The average number of responses per interval, as of the time `updated`.
     received: f64,
     updated: Timestamp,
-    /// R₀: the rate before its last fall.
+    /// R₀: the rate before the last fall.
     saturation: f64,
     /// The times of the last fall and of the last rise.
     fell: Timestamp,
     rose: Timestamp,
-    /// The average response time, in ns; 0 before the first response.
+    /// The average response time, in ns. It is 0 before the first response.
     response_ns: f64,
 }
 
@@ -101,7 +100,7 @@ pub(crate) struct Rates {
     spec: RateSpec,
     tuning: Arc<Tuning>,
     servers: Vec<Paced>,
-    /// The last responses of each server. Empty for rates that do not count them.
+    /// The last responses of each server. The list is empty for rates that do not count responses.
     windows: Vec<literal::Window>,
 }
 
@@ -133,8 +132,8 @@ impl Rates {
         self.servers[server.index()].rate * 1e9 / self.tuning.interval_ns as f64
     }
 
-    /// Takes a token for a copy. Returns when the next one is available: `now` or earlier if it
-    /// already is.
+    /// Takes a token for a copy. Returns when the next one is available, which is `now` or earlier
+    /// if there already is one.
     pub(crate) fn spend(&mut self, server: ServerId, now: Timestamp) -> Timestamp {
         let paced = &mut self.servers[server.index()];
         paced.fill(now, &self.tuning);
@@ -148,7 +147,7 @@ impl Rates {
         if tokens >= 1.0 {
             return filled;
         }
-        // Rounded up, so that the token is there at that time.
+        // The time is rounded up, so that the token is available by then.
         let wait = (1.0 - tokens) / rate * self.tuning.interval_ns as f64;
         filled.after(wait as u64 + 1)
     }
@@ -266,7 +265,8 @@ mod tests {
 
     #[test]
     fn a_server_that_keeps_up_with_random_arrivals_is_not_held_back() {
-        // 300 responses per second, as a Poisson process, to a client that sends at the same rate.
+        // A client that sends 300 copies per second gets responses at the same rate, as a Poisson
+        // process.
         let (tuning, server, mut rng) = (Tuning::default(), ServerId(0), crate::rng(7));
         let mut rates = Rates::new(RateSpec::Cubic, tuning, 1);
         let (mut now, mut low) = (Timestamp::default(), 0);

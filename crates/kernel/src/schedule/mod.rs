@@ -6,7 +6,7 @@
 //! time passes equally for all, so the deadline and the slack are stored as points in time.
 //!
 //! The source contradicts itself: the discipline "least attained service first" uses the service
-//! time in Algorithm 5, but the work in Table 5.3. Here it uses the work. The policy is meant to
+//! time in Algorithm 5, but the work in Table 5.3. Curtail uses the work. The policy is meant to
 //! favor requests that have taken few resources, and a request with hundreds of parallel sub-tasks
 //! takes many in a short time.
 //!
@@ -40,7 +40,7 @@ pub enum Discipline {
     Lasf,
     /// Shortest job first, by the total work.
     Sjf,
-    /// Highest workflow priority first, strictly.
+    /// Strict priority: the sub-task whose workflow has the highest priority first.
     Strict,
 }
 
@@ -90,14 +90,14 @@ impl fmt::Display for Discipline {
     }
 }
 
-/// The metadata of a sub-task, as disciplines use it.
+/// The metadata of a sub-task that disciplines use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The deadline of its request, by the clock of this process, or [`Timestamp::NEVER`].
     pub deadline: Timestamp,
-    /// The progress of its request.
+    /// The progress of the sub-task's request.
     pub progress: Progress,
-    /// The priority of its workflow. Larger values come first.
+    /// The priority of the sub-task's workflow. Larger values come first.
     pub priority: u32,
 }
 

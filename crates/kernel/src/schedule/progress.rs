@@ -7,15 +7,16 @@
 //! the call spent, which is added to b here. For parallel calls, the work adds up, but the service
 //! time is divided by their number, because it represents elapsed time.
 //!
-//! The estimated totals are averages over whole requests at the entry ([`Totals`]). They travel
-//! with the request.
+//! The estimated totals are averages over whole requests at the entry ([`Totals`]). The estimates
+//! travel with the request.
 
 /// Time and work that part of a request has spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// st: service time without queueing, in ns. For parallel parts, it is their mean.
+    /// st: service time without queueing, in ns. For parallel parts, it is the mean of their
+    /// service times.
     pub service_ns: u64,
-    /// θ: work, in ns of one slot. Parallel parts add up.
+    /// θ: work, in ns of one slot. The work of parallel parts adds up.
     pub work_ns: u64,
 }
 
@@ -95,10 +96,10 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// The weight of a new request. The source leaves it open.
+    /// The weight of a new request. The source does not specify it.
     const WEIGHT: f64 = 0.1;
 
-    /// Adds a request that has ended well.
+    /// Adds a request that has ended successfully.
     pub fn add(&mut self, progress: &Progress) {
         let spent = progress.upstream.plus(progress.here);
         let weight = if self.is_known { Self::WEIGHT } else { 1.0 };
@@ -120,8 +121,8 @@ mod tests {
 
     #[test]
     fn parallel_calls_add_their_work_and_share_their_service_time() {
-        // An entry that takes 6 ns calls two services in parallel. One takes 10 ns. The other takes
-        // 4 ns, and calls a third service, which takes 20 ns.
+        // An entry that takes 6 ns calls two services in parallel. One of them takes 10 ns. The
+        // other takes 4 ns, and calls a third service, which takes 20 ns.
         let mut entry = Progress::default();
         entry.served(6);
         let mut left = entry.downstream();

@@ -7,7 +7,7 @@
 //! credits, so it cannot save them up.
 //!
 //! A round gives [`Queues::QUANTUM_NS`] per unit of weight. If no workflow can pay for its next
-//! sub-task, the credits of several rounds are given at once, so that one of them can pay.
+//! sub-task, the credits of several rounds are given in one step, so that one of them can pay.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -34,7 +34,7 @@ pub struct Queues {
     /// One heap per workflow, or one for all, ordered by key and then by arrival.
     heaps: Heaps<(u64, u64)>,
     shares: Vec<Share>,
-    /// Workflows that wait. It is the first one's turn.
+    /// The workflows that wait. It is the turn of the first one.
     turns: VecDeque<u32>,
     /// The heap and the expected cost of each sub-task, by id.
     tasks: Vec<(u32, f64)>,
@@ -161,7 +161,7 @@ impl Queues {
                 has_skipped = true;
             }
         }
-        // Reached only if credits exceed the precision of a float.
+        // This is reached only if credits exceed the precision of a float.
         self.turns.front().map(|&heap| heap as usize)
     }
 
@@ -170,8 +170,8 @@ impl Queues {
         cost - self.shares[heap].credits_ns
     }
 
-    /// Gives every workflow, at once, the credits of those rounds in which no workflow could pay
-    /// for its next sub-task.
+    /// Gives every workflow, in one step, the credits of those rounds in which no workflow could
+    /// pay for its next sub-task.
     fn skip_rounds(&mut self) {
         let rounds_of = |heap: &u32| {
             let per_round = self.shares[*heap as usize].weight * Self::QUANTUM_NS;

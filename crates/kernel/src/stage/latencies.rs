@@ -1,5 +1,5 @@
 //! The latency of jobs from arrival to end, for each number of jobs at the stage. Replies to probes
-//! contain it.
+//! contain this latency.
 
 /// Moving averages, one for each range from a power of two to the next.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,8 +17,8 @@ impl Latencies {
         *of = if *of == 0.0 { took } else { *of + Self::WEIGHT * (took - *of) };
     }
 
-    /// Returns the average for this number of jobs, or else for the nearest number that has one. 0
-    /// if there is no average.
+    /// Returns the average for this number of jobs, or for the nearest number that has one. The
+    /// result is 0 if there is no average.
     pub(super) fn at(&self, in_flight: u32) -> u64 {
         let class = Self::class(in_flight);
         let known = (0..self.0.len()).filter(|&other| self.0[other] > 0.0);

@@ -1,5 +1,5 @@
-//! The D-Stage: two queues with strict priority in front of the slots of a server, sans I/O. It
-//! measures its own load.
+//! The D-Stage: two queues with strict priority in front of the slots of a server, sans I/O. The
+//! stage measures its own load.
 //!
 //! Source: document 003 §3, Tables 2 and 3. Simulated servers, the search leaf and `curtail stage`
 //! run this code, so the feedback of all of them has the same meaning. The caller chooses the ids
@@ -67,23 +67,22 @@ impl JobId {
     }
 }
 
-/// The priority of a job. It is strict: no job of low priority starts while one of high priority
-/// waits.
+/// The priority of a job. It is strict: no low-priority job starts while a high-priority one waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Priority {
-    /// For primaries, and the default.
+    /// The priority of primaries, which is the default.
     #[default]
     High,
-    /// For duplicates, which are served only if no other job waits.
+    /// The priority of duplicates, which are served only if no other job waits.
     Low,
 }
 
 /// The metadata of a job (document 003, Table 3, without the start time, which no stage uses).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metadata {
-    /// The queue in which it waits.
+    /// The queue in which the job waits.
     pub priority: Priority,
-    /// The earliest time at which it may start. A hedged request is a delayed duplicate.
+    /// The earliest time at which the job may start. A hedged request is a delayed duplicate.
     pub sched_time: Timestamp,
 }
 
@@ -112,7 +111,7 @@ pub struct Scheduled {
     pub job: JobId,
     /// Whether the job ran before and now resumes.
     pub resumes: bool,
-    /// The job that lost its slot to this one. It is at the head of its queue.
+    /// The job that lost its slot to this one. That job is at the head of its queue.
     pub preempts: Option<JobId>,
 }
 
@@ -124,7 +123,7 @@ pub enum Purged {
     /// The job is running: stop it, then call [`Stage::finish`].
     Runs,
     /// The job is not here: it is done and may be at the next stage, or it never arrived. A
-    /// cascading purge continues.
+    /// cascading purge continues at the next stage.
     NotHere,
 }
 
@@ -141,13 +140,13 @@ struct Job {
     state: State,
     meta: Metadata,
     arrived: Timestamp,
-    /// When it last took a slot. [`Timestamp::NEVER`] before the first time.
+    /// When the job last took a slot. It is [`Timestamp::NEVER`] before the first time.
     began: Timestamp,
-    /// How long it had a slot before `began`.
+    /// How long the job held a slot before `began`.
     served_ns: u64,
-    /// Number of jobs of high priority at the stage when it arrived, plus one for this job.
+    /// Number of high-priority jobs at the stage when it arrived, plus one for this job.
     in_flight: u32,
-    /// How it began, if its service time counts in a comparison.
+    /// How the job began, if its service time is used in a comparison.
     begins: Option<Begins>,
 }
 
@@ -167,7 +166,7 @@ impl Job {
 #[derive(Clone, Debug)]
 pub struct Stage {
     slots: u32,
-    /// Jobs of low priority run only while at most this number of jobs run.
+    /// Low-priority jobs run only while at most this number of jobs run.
     low_slots: u32,
     /// Number of jobs of each priority that may wait.
     room: u32,
@@ -182,8 +181,8 @@ pub struct Stage {
     /// Number of jobs in the delay queue, by priority.
     held: [u32; 2],
     delayed: Heaps<Timestamp>,
-    /// Running jobs of low priority, in the order in which they began. Empty if they cannot be
-    /// pre-empted.
+    /// Running low-priority jobs, in the order in which they began. The list is empty if they
+    /// cannot be pre-empted.
     preemptible: Vec<JobId>,
     jobs: Vec<Job>,
     latencies: Latencies,
@@ -210,8 +209,8 @@ impl Stage {
         }
     }
 
-    /// Makes the stage pre-emptive: a job of low priority immediately gives its slot to one of high
-    /// priority.
+    /// Makes the stage pre-emptive: a low-priority job immediately gives its slot to a
+    /// high-priority one.
     #[must_use]
     pub fn preemptive(self) -> Self {
         Self { preempts: true, ..self }
@@ -219,14 +218,14 @@ impl Stage {
 
     /// Makes the stage pre-emptive, for use in front of a server that cannot be changed: a job that
     /// loses its slot is given up, and does not resume. If the server is found to keep working on
-    /// such jobs, no job of low priority starts for a while.
+    /// such jobs, no low-priority job starts for a while.
     #[must_use]
     pub fn gives_up(self) -> Self {
         Self { preempts: true, stops: Some(Stops::default()), ..self }
     }
 
-    /// Makes jobs of high priority wait in these queues, which have their own bounds. They are
-    /// never pre-empted or delayed, and arrive through [`Self::dispatch_ranked`].
+    /// Makes high-priority jobs wait in these queues, which have their own bounds. They are never
+    /// pre-empted or delayed, and arrive through [`Self::dispatch_ranked`].
     #[must_use]
     pub fn ranked(self, queues: Queues) -> Self {
         Self { room: u32::MAX, queues: [Line::Ranked(queues), Line::default()], ..self }
@@ -251,7 +250,7 @@ impl Stage {
         self.running[0] + self.running[1]
     }
 
-    /// Returns the number of running jobs of high priority.
+    /// Returns the number of running high-priority jobs.
     #[must_use]
     pub fn running_high(&self) -> u32 {
         self.running[0]
@@ -263,20 +262,20 @@ impl Stage {
         self.running() + self.waiting()
     }
 
-    /// Returns the number of jobs of high priority at the stage. One more such job may have to wait
+    /// Returns the number of high-priority jobs at the stage. One more such job may have to wait
     /// for all of them.
     #[must_use]
     pub fn ahead(&self) -> u32 {
         self.running[0] + self.waits(0)
     }
 
-    /// Returns the number of jobs that may run at once.
+    /// Returns the number of jobs that may run at the same time.
     #[must_use]
     pub fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// Sets the number of slots, at least one. If more jobs are running, they continue.
+    /// Sets the number of slots, at least one. If more jobs than that are running, they continue.
     pub fn set_slots(&mut self, slots: u32) {
         if let Some(stops) = self.stops.as_mut().filter(|_| slots != self.slots) {
             stops.reset();
@@ -284,21 +283,21 @@ impl Stage {
         self.slots = slots.max(1);
     }
 
-    /// Lets jobs of low priority run only while at most `slots` jobs run. Beyond that, a job of low
-    /// priority gives its slot to one of high priority even if other slots are free.
+    /// Lets low-priority jobs run only while at most `slots` jobs run. Beyond that, a low-priority
+    /// job gives its slot to a high-priority one even if other slots are free.
     pub fn set_low_slots(&mut self, slots: u32) {
         self.low_slots = slots.max(1);
     }
 
-    /// Whether the server was found to keep working on jobs that are given up. If so, jobs of low
-    /// priority wait.
+    /// Whether the server was found to keep working on jobs that are given up. If so, low-priority
+    /// jobs wait.
     #[must_use]
     pub fn works_on(&self, now: Timestamp) -> bool {
         self.stops.as_ref().is_some_and(|stops| stops.rests(now))
     }
 
     /// Returns the latest time at which to call [`Self::schedule`], when the next delayed job is
-    /// due. [`Timestamp::NEVER`] if there is none.
+    /// due. It returns [`Timestamp::NEVER`] if there is none.
     #[must_use]
     pub fn next_deadline(&self) -> Timestamp {
         self.delayed.first(0).map_or(Timestamp::NEVER, |(at, _)| at)
@@ -317,7 +316,7 @@ impl Stage {
         self.queues[class].len() + self.held[class]
     }
 
-    /// Accepts a job. It takes a slot when [`Self::schedule`] returns it.
+    /// Accepts a job. The job takes a slot when [`Self::schedule`] returns it.
     ///
     /// # Errors
     /// Its queue is full.
@@ -435,9 +434,8 @@ impl Stage {
         }
     }
 
-    /// Interrupts a running job of low priority between two chunks of its work, if a job of high
-    /// priority waits. Returns true if the job has lost its slot; it is then at the head of its
-    /// queue.
+    /// Interrupts a running low-priority job between two chunks of its work, if a high-priority job
+    /// waits. Returns true if the job has lost its slot. It is then at the head of its queue.
     pub fn yields(&mut self, now: Timestamp, id: JobId) -> bool {
         let runs = |job: &&Job| job.state == State::Running && job.meta.priority == Priority::Low;
         let yields = self.jobs.get(id.index()).filter(runs).is_some() && !self.queues[0].is_empty();
@@ -447,7 +445,7 @@ impl Stage {
         yields
     }
 
-    /// Whether a job of high priority waits while one of low priority runs.
+    /// Whether a high-priority job waits while a low-priority one runs.
     #[must_use]
     pub fn could_yield(&self) -> bool {
         self.running[1] > 0 && !self.queues[0].is_empty()
@@ -459,7 +457,7 @@ impl Stage {
         self.jobs[id.index()].meta.priority
     }
 
-    /// Returns how long a job at the stage has had a slot, in ns.
+    /// Returns how long a job at the stage has held a slot, in ns.
     #[must_use]
     pub fn served_ns(&self, now: Timestamp, id: JobId) -> u64 {
         let job = &self.jobs[id.index()];
@@ -487,7 +485,7 @@ impl Stage {
 
     /// Ends a running job that is done or was stopped. Returns the feedback for its response.
     /// `None` if the job is not here or has not started. A job that was pre-empted just as it ended
-    /// is done as well.
+    /// also counts as done.
     pub fn finish(&mut self, now: Timestamp, id: JobId) -> Option<Feedback> {
         let job = self.jobs.get_mut(id.index())?;
         let class = job.meta.priority as usize;
@@ -512,7 +510,7 @@ impl Stage {
         Some(Feedback { queue: self.ahead(), service_ns })
     }
 
-    /// Removes a job that is no longer needed. A second purge changes nothing.
+    /// Removes a job that is no longer needed. A second purge of the same job has no effect.
     pub fn purge(&mut self, id: JobId) -> Purged {
         let Some(job) = self.jobs.get_mut(id.index()) else { return Purged::NotHere };
         let class = job.meta.priority as usize;
@@ -523,7 +521,8 @@ impl Stage {
                 self.delayed.remove(0, id.0);
                 self.held[class] -= 1;
             }
-            // Remove it now, because the caller may reuse its id before its turn would come.
+            // The job is removed now, because the caller may reuse its id before its turn would
+            // come.
             State::Waiting => self.queues[class].remove(id),
         }
         self.jobs[id.index()].state = State::Gone;

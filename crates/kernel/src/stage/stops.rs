@@ -8,13 +8,13 @@
 //!
 //! - A job that is interrupted at a random time has, on average, as much work left as it has
 //!   received. So a server that keeps working delays a primary by about the mean time for which
-//!   such jobs had been served, divided by the number of slots. A server that stops its work delays
-//!   none.
-//! - The times from start to end of two groups of primaries are compared: those that began when a
-//!   given-up job might still be running, and those that began in a quiet time. All of them took
-//!   the last free slot, so the server had the same number of other jobs. If fewer than
-//!   [`GROUP_MIN`] did so in a quiet time, primaries that began in a quiet time with fewer other
-//!   jobs are used instead, and their times are doubled.
+//!   such jobs had been served, divided by the number of slots. A server that stops working on such
+//!   jobs delays no primary.
+//! - The times from start to end of two groups of primaries are compared: those that began while a
+//!   job that was given up might still be running, and those that began in a quiet time. All of
+//!   them took the last free slot, so the server had the same number of other jobs. If fewer than
+//!   [`GROUP_MIN`] primaries took the last slot in a quiet time, those that began in a quiet time
+//!   with fewer other jobs are used instead, and their times are doubled.
 //! - A quiet time is a time in which no duplicate starts. It begins with the first job that is
 //!   given up and lasts for [`QUIET`] primaries. The next one begins after [`OPEN_MIN`] more
 //!   primaries, then after twice that number, and so on up to [`OPEN_MAX`].
@@ -29,18 +29,18 @@
 
 use crate::time::Timestamp;
 
-/// The pause after the server is found to keep working, in which no duplicate starts: its initial
-/// and its maximum length.
+/// The pause in which no duplicate starts after the server is found to keep working: its initial
+/// length and its maximum length.
 const REST_NS: u64 = 60_000_000_000;
 const REST_MAX_NS: u64 = 60 * REST_NS;
 /// The number of primaries in a quiet time, and how many of them, counted from its end, are
 /// compared.
 const QUIET: u32 = 16;
 const QUIET_COUNTS: u32 = 8;
-/// The least and the largest number of primaries between two quiet times.
+/// The minimum and the maximum number of primaries between two quiet times.
 const OPEN_MIN: u32 = 32;
 const OPEN_MAX: u32 = 256;
-/// The least number of primaries that a group needs for a verdict, and the number at which the
+/// The minimum number of primaries that a group needs for a verdict, and the number at which the
 /// weight of older primaries is halved.
 const GROUP_MIN: f64 = 8.0;
 const GROUP_MAX: f64 = 256.0;
@@ -53,15 +53,15 @@ const NS: f64 = 1e-9;
 /// How a primary began, if its service time is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Begins {
-    /// In the last slot, when a given-up job might still be running.
+    /// It took the last slot while a job that was given up might still be running.
     Behind,
-    /// In the last slot, in a quiet time.
+    /// It took the last slot in a quiet time.
     Alone,
-    /// In another slot, in a quiet time.
+    /// It took another slot in a quiet time.
     Apart,
 }
 
-/// A set of times, in s.
+/// A set of measured times, in s.
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
     count: f64,
@@ -91,16 +91,17 @@ impl Group {
     }
 }
 
-/// The state of the search.
+/// The state of the detection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stops {
     /// How long jobs had been served when they were given up.
     given_up: Group,
-    /// The times of primaries, by [`Begins`].
+    /// The service times of primaries, by [`Begins`].
     took: [Group; 3],
     /// When the last job that was given up should end, if the server keeps working on it.
     ghost_until: Timestamp,
-    /// No duplicate starts before `rests_until`, which was set `rest_ns` ahead.
+    /// No duplicate starts before `rests_until`, which is `rest_ns` after the time at which it was
+    /// set.
     rests_until: Timestamp,
     rest_ns: u64,
     /// Three numbers of primaries: until the quiet time ends, until the next one may begin, and
@@ -146,7 +147,8 @@ impl Stops {
         }
     }
 
-    /// Records the end of a primary. `took` contains how it began, and its service time.
+    /// Records the end of a primary. `took` contains the way in which the primary began, and its
+    /// service time.
     pub(super) fn ended(&mut self, now: Timestamp, slots: u32, took: Option<(Begins, u64)>) {
         if self.quiet > 0 {
             self.quiet -= 1;

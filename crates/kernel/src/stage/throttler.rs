@@ -1,10 +1,10 @@
-//! The throttler of a Proxy D-Stage: limits the number of jobs that a stage gets at once if the
-//! stage cannot be changed.
+//! The throttler of a Proxy D-Stage: limits the number of jobs that a stage gets at the same time
+//! if the stage cannot be changed.
 //!
-//! Source: document 003 §3.4. The objective is the least multiplexing level N* with the maximum
-//! throughput, so that as many jobs as possible wait where they can still be prioritized and
-//! purged. The throttler begins at level one. It raises the level while this raises the throughput
-//! (probing phase), and then stays at N* (exploitation).
+//! Source: document 003 §3.4. The objective is the lowest multiplexing level N* that has the
+//! maximum throughput, so that as many jobs as possible wait where they can still be prioritized
+//! and purged. The throttler begins at level one. It raises the level while this raises the
+//! throughput (probing phase), and then stays at N* (exploitation).
 //!
 //! Choices:
 //! - Throughput is the output per unit of time *while the level is full*, that is, while as many
@@ -14,17 +14,18 @@
 //! - The level doubles while the throughput grows by a factor of [`GROWS`]. Bisection then finds
 //!   the least level whose throughput is within [`LOSS`] of the maximum. The source raises the
 //!   level by one.
-//! - The knee moves. In exploitation, the throttler alternately tries levels that are a quarter
-//!   above and below N*. Probing restarts at a higher level that brings at least half of the
-//!   proportional gain, and at a lower level that costs at most half of the proportional loss. It
+//! - The knee can move. In exploitation, the throttler alternately tries levels that are a quarter
+//!   above and below N*. Probing restarts at a higher level if it brings at least half of the
+//!   proportional gain, and at a lower level if it costs at most half of the proportional loss. It
 //!   also restarts if the throughput at N* falls by [`SHIFT`] in two windows in a row. One window
 //!   is not enough, because it may have begun before the fall.
 //! - Output just after a change in the level does not count ([`SETTLE_NS`]): buffers fill, and
 //!   devices that were idle have credit left.
 //! - At low load the level is rarely full, so a trial of a higher level would take a long time
 //!   without a verdict. A trial pauses after [`TURN_NS`], and continues the next time.
-//! - Duplicates do not take part in the search. They run only while at most [`Throttler::proven`]
-//!   jobs run. So primaries alone determine whether a level is full, and which levels are tried.
+//! - Duplicates do not take part in the search. Duplicates run only while at most
+//!   [`Throttler::proven`] jobs run. So primaries alone determine whether a level is full, and
+//!   which levels are tried.
 //! - A window ends when the verdict is clear by three standard errors of the two rates, or when the
 //!   window reaches its maximum length. If a level is far off, the verdict soon becomes clear.
 //!   Bisection uses windows of up to twice that length if the verdict is not clear even by one
@@ -41,21 +42,20 @@ const GROWS: f64 = 1.25;
 const LOSS: f64 = 0.08;
 /// The fall in throughput at N* after which the search for the knee restarts.
 const SHIFT: f64 = 0.25;
-/// The longest window of a trial, in ns. Only time in which the level is full counts.
+/// The longest window of a trial, in ns. Only the time during which the level is full counts.
 const TRIAL_NS: u64 = 500_000_000;
-/// The window of N* between two trials, which alternate between higher and lower levels. Doubled if
-/// N* is 1, because there is no lower level.
+/// The window of N* between two trials, which alternate between higher and lower levels. It is
+/// doubled if N* is 1, because there is no lower level.
 const HOLD_NS: u64 = 1_500_000_000;
 /// The longest time for which another level is tried, whether it is full or not.
 const TURN_NS: u64 = 1_000_000_000;
-/// Minimum number of samples for a verdict. If twice the level is larger, that is the minimum
-/// instead.
+/// Minimum number of samples for a verdict. The minimum is twice the level if that is larger.
 const LEAST_SAMPLES: u32 = 16;
-/// How long output is ignored after a change in the level, in ns. Only time in which the level is
-/// full is measured.
+/// How long output is ignored after a change in the level, in ns. Only the time during which the
+/// level is full is measured.
 const SETTLE_NS: f64 = 100e6;
-/// The minimum length of a sample that does not end with a job, in ns. Only time in which the level
-/// is full counts. The minimum is needed because the parts of a job leave in bursts.
+/// The minimum length of a sample that does not end with a job, in ns. Only the time during which
+/// the level is full counts. The minimum is needed because the parts of a job leave in bursts.
 const SAMPLE_NS: f64 = 10e6;
 
 /// The output while a level was full: a rate and its precision.
@@ -116,22 +116,24 @@ impl Window {
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// Probing: the first level.
+    /// Probing at the first level.
     First,
-    /// Probing: the level has doubled. The window of half the level, and when to give up.
+    /// Probing after the level has doubled. Contains the window of half the level, and the time at
+    /// which to give up.
     Grow(Window, Timestamp),
     /// Probing: N* is above the first level and at most the second, and the current level is
-    /// between them. The window of the maximum throughput.
+    /// between them. The window is the one with the maximum throughput.
     Narrow(u32, u32, Window),
     /// Exploitation, at N*. `up`: whether a higher level is tried next. `tried`: the window of that
     /// trial so far. `first`: the throughput at the start. `sum`: the throughput since then.
     /// `fell`: whether the throughput of the last window was lower.
     Hold { up: bool, tried: Window, first: Window, sum: Window, fell: bool },
-    /// Exploitation: a trial of another level. N*, the window of N*, and when to go back.
+    /// Exploitation: a trial of another level. Contains N*, the window of N*, and the time at which
+    /// to go back.
     Try(u32, Window, Timestamp),
 }
 
-/// Finds N* and follows it.
+/// Finds N*, and follows it when it changes.
 #[derive(Clone, Debug)]
 pub struct Throttler {
     most: u32,
@@ -165,14 +167,14 @@ impl Throttler {
         }
     }
 
-    /// Returns the number of jobs that the stage may get at once.
+    /// Returns the number of jobs that the stage may get at the same time.
     #[must_use]
     pub fn level(&self) -> u32 {
         self.level
     }
 
-    /// Returns N*. `None` during the search. During a trial, the level differs from N* for a short
-    /// time.
+    /// Returns N*. It returns `None` during the search. During a trial, the level differs from N*
+    /// for a short time.
     #[must_use]
     pub fn knee(&self) -> Option<u32> {
         match self.phase {
@@ -182,8 +184,8 @@ impl Throttler {
         }
     }
 
-    /// Returns the highest level that is known not to exceed N*. Duplicates keep to it while
-    /// another level is tried.
+    /// Returns the highest level that is known not to exceed N*. Duplicates stay within this level
+    /// while another one is tried.
     #[must_use]
     pub fn proven(&self) -> u32 {
         match self.phase {
@@ -196,7 +198,7 @@ impl Throttler {
     }
 
     /// Reports the number of primaries that are running. The level is full if it equals this
-    /// number. Must be called whenever the number may have changed; repeated calls are harmless.
+    /// number. It must be called whenever the number may have changed. Repeated calls are harmless.
     pub fn runs(&mut self, now: Timestamp, jobs: u32) {
         let is_used_up = jobs == self.level;
         match self.since {
@@ -231,7 +233,7 @@ impl Throttler {
         self.sample(now, since)
     }
 
-    /// Ends a trial that has run out of time without a verdict. Returns whether it did.
+    /// Ends a trial that has run out of time without a verdict. Returns whether it ended one.
     fn is_over(&mut self, now: Timestamp) -> bool {
         let (knee, first, tried) = match self.phase {
             Phase::Grow(half, until) if now >= until => (self.level / 2, half, Window::default()),
@@ -290,7 +292,7 @@ impl Throttler {
             Phase::Hold { .. } if is_long(TRIAL_NS) => self.held(now),
             Phase::Hold { .. } => {}
             Phase::Try(knee, at_knee, _) => {
-                // Half of the proportional change.
+                // This factor corresponds to half of the proportional change.
                 let times = f64::midpoint(1.0, f64::from(level) / f64::from(knee));
                 let Some(exceeds) = window.exceeds(&at_knee, times, level, TRIAL_NS) else {
                     return;
@@ -335,7 +337,7 @@ impl Throttler {
         let (knee, window) = (self.level, self.window);
         let falls = knee > 1 && window.rate() < (1.0 - SHIFT) * first.rate();
         if falls && fell {
-            // With less throughput, a lower level may suffice.
+            // If the throughput has fallen, a lower level may suffice.
             return self.narrow(0, knee, window);
         }
         let sum = if falls { Window::default() } else { sum.with(window) };
@@ -359,7 +361,7 @@ impl Throttler {
 
     fn turn(&mut self, level: u32, phase: Phase) {
         if level != self.level {
-            // The sample so far belongs to the previous level.
+            // The current sample belongs to the previous level.
             (self.since, self.before_ns, self.done) = (None, 0.0, 0.0);
             self.settles_ns = SETTLE_NS;
         }

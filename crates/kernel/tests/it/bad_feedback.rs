@@ -11,11 +11,11 @@ const MS: u64 = 1_000_000;
 const GATE: u32 = 16;
 const SLOTS: usize = 2;
 
-/// The copies that each of three servers got.
+/// The copies that each of the three servers got.
 #[derive(Debug, Default)]
 struct Fate {
     starts: [u64; 3],
-    /// The largest number of copies that the server held at once.
+    /// The largest number of copies that the server held at the same time.
     most: [u32; 3],
     /// The longest time between two starts, in ns.
     longest: [u64; 3],
@@ -23,7 +23,7 @@ struct Fate {
 
 /// Sends a query every `every` ns until `until`. Each server serves queries in the order of
 /// arrival, and takes `work` ns per query. The first server applies `report` to its true feedback
-/// and sends the result; the others report the truth.
+/// and sends the result. The others report the truth.
 fn play(
     policy: &str,
     (every, until): (u64, u64),
@@ -36,7 +36,7 @@ fn play(
     let mut fate = Fate::default();
     let mut last = [0; 3];
     let mut free = [[0; SLOTS]; 3];
-    // For each copy that will end: the time of its end, its id, and its server.
+    // The end time, the id and the server of each copy that will end.
     let mut ends: BTreeSet<(u64, CopyId, u32)> = BTreeSet::new();
     let mut arrival = 0;
     loop {
@@ -83,9 +83,9 @@ impl Fate {
 
 #[test]
 fn a_slow_server_that_claims_to_be_idle_and_fast_is_not_flooded() {
-    // It serves 50 queries per second, and each of the others serves 500. 800 arrive per second.
-    // Its claim counts only to the extent that its response times confirm it. Otherwise it would
-    // hold up to 14 copies.
+    // The server serves 50 queries per second, and each of the others serves 500. In total, 800
+    // queries arrive per second. Its claim counts only to the extent that its response times
+    // confirm it. Otherwise the server would hold up to 14 copies.
     let lie = |_| Some(Feedback { queue: 0, service_ns: 0 });
     for policy in ["c3", "c3+cubic"] {
         let fate = play(policy, (MS * 10 / 8, 20_000 * MS), [40 * MS, 4 * MS, 4 * MS], lie);
@@ -95,8 +95,9 @@ fn a_slow_server_that_claims_to_be_idle_and_fast_is_not_flooded() {
 
 #[test]
 fn a_server_that_claims_to_be_stuck_is_tried_again() {
-    // It is as good as the others, and needed: without it they would be busy two thirds of the
-    // time. If they were idle, they would be preferred to it for a minute or two.
+    // This server is as good as the others, and it is needed: without it, the others would be busy
+    // two thirds of the time. If the others were idle, they would be preferred to it for a minute
+    // or two.
     let lie = |_| Some(Feedback { queue: u32::MAX, service_ns: u64::MAX });
     for policy in ["c3", "c3+cubic"] {
         let fate = play(policy, (MS * 3 / 2, 60_000 * MS), [4 * MS; 3], lie);

@@ -1,15 +1,15 @@
-//! A query waits only for queries that arrived before it, whatever load others cause. With rates
-//! and back-pressure, a server that opens serves the oldest query that waits for it, whichever
-//! group that query belongs to.
+//! A query waits only for queries that arrived before it, regardless of the load that others cause.
+//! With rates and back-pressure, a server that opens serves the oldest query that waits for it,
+//! whichever group that query belongs to.
 //!
 //! The consequences are checked for every query that waits. In random schedules, an adversary
 //! floods a group, sends bursts when a server opens or just before it does, and ends copies at any
 //! time:
 //!
-//! - Let W be the number of queries that wait for one of its servers when it arrives. It starts
-//!   after at most W starts on its servers; no later query starts there before it. Queues are
-//!   bounded, so W is, too.
-//! - If gates let copies in, each server gets a token at least once every δ / r, where r is the
+//! - For each query, let W be the number of queries that wait for one of its servers when it
+//!   arrives. The query starts after at most W starts on its servers, and no later query starts
+//!   there before it. Queues are bounded, so W is also bounded.
+//! - If the gates have room, each server gets a token at least once every δ / r, where r is the
 //!   lowest rate. So with k servers the query starts within (⌊W / k⌋ + 1) · δ / r.
 //!
 //! `CURTAIL_SEED` replays only the run with this seed.

@@ -1,6 +1,6 @@
 //! Failures eject a server only if they are evidence against it, and only while a peer does better.
-//! They never eject more than a limited fraction of a group. A group whose servers are all bad is
-//! used as if they were good.
+//! Failures never eject more than a limited fraction of a group. If all servers of a group are bad,
+//! they are used as if they were good.
 
 use crate::referee::Harness;
 use curtail_kernel::{
@@ -262,7 +262,7 @@ fn timed() -> Harness {
     Harness::replicated(Policy::PSQ, 2, limits)
 }
 
-/// A query whose client left after the response head had arrived.
+/// The client of this query left after the response head had arrived.
 fn abandoned_stream(w: &mut Harness, now: u64) -> CopyId {
     let query = w.arrive(now, 0);
     let (copy, _) = w.only(query);

@@ -61,7 +61,7 @@ fn interval(
 #[test]
 fn a_flooding_workflow_is_limited_to_its_share_and_the_other_is_not() {
     // A request takes 2 ms on one disk, and the target utilization leaves room for 475 per second.
-    // One workflow sends 100 per second, the other 4,000.
+    // One workflow sends 100 requests per second, and the other sends 4,000.
     let mut process = process(Config::default(), 2);
     for number in 0..20 {
         interval(&mut process, number, &[10, 400], 2 * MS, &[]);
@@ -101,7 +101,7 @@ fn the_last_rate_of_a_silent_instance_counts_for_a_while_then_its_responses() {
     let instance = process.add_instance(0);
     process.announced(Timestamp(1), instance, W, announcement(20.0));
     for number in 0..60 {
-        // Nine responses in ten are good.
+        // Nine out of ten responses are good.
         (0..10).for_each(|at| process.returned(instance, W, at > 0));
         interval(&mut process, number, &[10], 10, &[(instance, 1)]);
         let view = process.view(W);
@@ -134,7 +134,7 @@ fn nonsense_starves_no_workflow_however_few_its_requests_are() {
         let mut admitted = 0;
         for number in 0..200 {
             process.announced(Timestamp(number * 100 * MS), instance, W, announcement(nonsense));
-            // Ten requests per second, in pairs. All admitted requests get a response.
+            // Ten requests arrive per second, in pairs. All admitted requests get a response.
             let requests = if number % 2 == 0 { 2 } else { 0 };
             let entered = interval(&mut process, number, &[requests], 10, &[(instance, 1)])[0];
             (0..entered).for_each(|_| process.returned(instance, W, true));
@@ -146,7 +146,7 @@ fn nonsense_starves_no_workflow_however_few_its_requests_are() {
 
 #[test]
 fn a_cycle_ends_where_it_would_close() {
-    // A calls B, which calls A.
+    // Process A calls process B, which calls A.
     let config = Config::default();
     let mut a = process(config, 1).of_service(7);
     let mut b = process(config, 1).of_service(9);
@@ -155,7 +155,8 @@ fn a_cycle_ends_where_it_would_close() {
         let now = Timestamp(number * 100 * MS);
         a.announced(now, to_b, W, b.announce(CALLER, W));
         b.announced(now, to_a, W, a.announce(CALLER, W));
-        // B is slow for a second. If the rates depended on each other, they would never rise again.
+        // Process B is slow for a second. If the rates depended on each other, they would never
+        // rise again.
         let service_ns = if (20..30).contains(&number) { 20 * MS } else { MS };
         interval(&mut a, number, &[10], MS, &[(to_b, 1)]);
         interval(&mut b, number, &[10], service_ns, &[(to_a, 1)]);

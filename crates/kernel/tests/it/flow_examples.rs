@@ -33,7 +33,8 @@ fn interval(process: &mut Process, number: u64, calls: &[(InstanceId, u32)]) {
     assert!(process.tick(Timestamp((number + 1) * 100 * MS)));
 }
 
-/// σ′ for instances, each with its service, the rate that it announces, and its copies per request.
+/// Returns σ′ for instances. Each of them has a service, the rate that it announces, and its number
+/// of copies per request.
 fn downstream(instances: &[(u32, f64, u32)], quantile: f64) -> f64 {
     let mut process = process(Config { quantile, ..Config::DEFAULT });
     let mut calls = Vec::new();
@@ -66,8 +67,8 @@ fn rates_are_divided_by_alpha_then_reduced_by_the_quantile_then_the_least_servic
 
 #[test]
 fn rates_bubble_up_by_the_product_of_the_amplifications_and_each_caller_gets_its_part() {
-    // E has a capacity of 200 per second. B calls it five times per request; A and another process
-    // call B twice per request.
+    // Process E has a capacity of 200 requests per second. B calls it five times per request. A and
+    // another process call B twice per request.
     let mut b = process(Config::DEFAULT).of_service(2);
     let mut a = process(Config::DEFAULT).of_service(1);
     let (to_e, to_b) = (b.add_instance(0), a.add_instance(0));

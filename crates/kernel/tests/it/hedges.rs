@@ -1,4 +1,4 @@
-//! Hedges step by step, for starts and stops whose times the referee cannot predict.
+//! Tests hedges step by step, for starts and stops whose times the referee cannot predict.
 
 use crate::referee::{Harness, named};
 use curtail_kernel::hedge::Probabilistic;

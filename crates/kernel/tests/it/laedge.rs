@@ -16,8 +16,8 @@ fn idealized(replicas: u32) -> Harness {
     Harness::idealized(&Topology::replicated(replicas, 1), limits, 1)
 }
 
-/// For each server, the query that it works on, numbered in order of arrival; `None` if the server
-/// is idle.
+/// For each server, the query that it works on, numbered in order of arrival. The entry is `None`
+/// if the server is idle.
 fn works_on(harness: &Harness) -> Vec<Option<u32>> {
     let of = |server| harness.on(server).first().and_then(|c| harness.model.copies[c].query);
     let servers = 0..harness.model.up.len() as u32;
@@ -40,7 +40,7 @@ fn an_idle_pair_takes_both_copies_and_the_loser_runs_on() {
     let winner = copy_of(&w, a, Role::Primary);
     w.finish(3, winner, Outcome::Good);
     assert!(w.stops().is_empty(), "plain LÆDGE stops nothing");
-    // The freed server takes b alone: c still waits, so b gets no duplicate.
+    // Only the freed server takes b: c still waits, so b gets no duplicate.
     assert!(works_on(&w).contains(&Some(b.0)) && works_on(&w).contains(&None));
     let loser = w.model.copies.iter().find(|(_, copy)| copy.query.is_none());
     let loser = *loser.expect("the loser holds its server").0;

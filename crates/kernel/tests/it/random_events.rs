@@ -1,8 +1,7 @@
-//! Every promise of the contract holds over millions of random events: random worlds, random
-//! policies, failures, timeouts, servers that come and go, clients that leave, late reports.
+//! Every promise of the contract holds over millions of random events, with random worlds, random
+//! policies, failures, timeouts, servers that come and go, clients that leave, and late reports.
 //!
-//! `CURTAIL_EVENTS` sets the number of events. `CURTAIL_SEED` replays only the run with this
-//! seed.
+//! `CURTAIL_EVENTS` sets the number of events. `CURTAIL_SEED` replays only the run with this seed.
 
 use crate::referee::{Harness, named, names_pick};
 use curtail_kernel::hedge::{Exploration, Prefetch, Replaced, Snapshot};
@@ -61,7 +60,7 @@ fn policy(rng: &mut Rng) -> Policy {
     let text = text.replace("+PICK", "").replace('D', "20ns").replace('Q', "0.5");
     let composed = format!("{text}+{}", pick(rng, PickSpec::NAMES));
     let text = if names_pick(form) || below(rng, 2) == 0 { text } else { composed };
-    // Sometimes the policy gets other rates.
+    // Sometimes the policy gets different rate limits.
     let rates = ["", "", "", "", "+cubic", "+aimd", "+bic", "+literal", "+fast:30ns", "+unpaced"];
     let rate = if form == "c3:literal" { "" } else { pick(rng, &rates) };
     named(&format!("{text}{rate}"))
@@ -117,7 +116,7 @@ fn limits(rng: &mut Rng, cancel: bool) -> Limits {
     }
 }
 
-/// A random snapshot that a service might have learned.
+/// Returns a random snapshot that a service might have learned.
 fn snapshot(rng: &mut Rng) -> Snapshot {
     let mut exploration = |ages: &[u64]| Exploration { age_ns: pick(rng, ages), every: 1 };
     Snapshot {

@@ -1,4 +1,4 @@
-//! Gates that move, rates, and C3's ranking.
+//! Gates that change, rates, and C3's ranking.
 
 use curtail_kernel::{
     Action, Event, Fault, Feedback, Limits, Outcome, QueryId, Server, ServerId, StartReason,
@@ -64,15 +64,15 @@ fn a_limit_that_falls_stops_nothing_and_one_that_rises_serves_waiting_queries() 
 
 #[test]
 fn tokens_come_with_time_and_the_oldest_query_gets_them() {
-    // One token immediately, then one every 20 ms.
+    // One token is available immediately, and then one more every 20 ms.
     let tuning = Tuning { initial_rate: 1.0, burst: 1.0, ..Tuning::default() };
     let groups = vec![vec![A, B], vec![B, ServerId(2)]];
     let topology = Topology { servers: vec![Server { slots: 1 }; 3], groups };
     let mut w = Harness::new(named("c3+cubic"), &topology, tuned(tuning), 1);
     let first = [0, 0, 1].map(|group| w.arrive(0, group));
     assert!(first.iter().all(|&query| w.copies(query).len() == 1), "three tokens");
-    // A group that exceeds its share can delay another group's query only with queries that arrived
-    // before that one.
+    // Another group that exceeds its share can delay a query, but only by those of its queries that
+    // arrived before that query.
     let greedy: Vec<_> = (0..3).map(|_| w.arrive(1, 0)).collect();
     let modest = w.arrive(2, 1);
     assert_eq!(w.cell.next_deadline(), Timestamp(20 * MS + 1));
@@ -93,7 +93,8 @@ fn feedback_ranks_and_ones_own_copies_count_for_every_client() {
         let queries = [w.arrive(0, 0), w.arrive(0, 0)];
         for query in queries {
             let (copy, server) = w.only(query);
-            // The first server's queue is empty; the other's has eight requests.
+            // The first server's queue is empty, and the other server's queue contains eight
+            // requests.
             let queue = if server == A { 0 } else { 8 };
             w.feed(MS, Event::Feedback { copy, feedback: Feedback { queue, service_ns: MS } });
             w.finish(MS, copy, Outcome::Good);
@@ -105,8 +106,8 @@ fn feedback_ranks_and_ones_own_copies_count_for_every_client() {
     }
 }
 
-/// Figure 4.1: each of three clients gets four requests at once, for two servers that take 4 and 10
-/// ms per request. Returns the time of the last response, in ms.
+/// Figure 4.1: each of three clients sends four requests at the same time to two servers that take
+/// 4 and 10 ms per request. Returns the time of the last response, in ms.
 fn burst(policy: &str, score_exponent: u32) -> u64 {
     let service = [4, 10];
     let mut sent = [0; 2];
@@ -139,7 +140,8 @@ fn figure_4_1_a_burst_at_three_clients() {
 #[test]
 fn a_higher_exponent_leaves_a_fast_server_with_a_queue_sooner() {
     // Figure 4.4: one server takes 4 ms, the other 20 ms. Their scores are equal if the queue of
-    // the fast server is five times as long (b = 1) or only 1.7 times as long (b = 3).
+    // the fast server is five times as long as that of the slow one (b = 1), or only 1.7 times as
+    // long (b = 3).
     for (score_exponent, expected) in [(1, A), (3, B)] {
         let tuning = Tuning { score_exponent, sample_weight: 1.0, ..Tuning::default() };
         let mut w = Harness::replicated(named("c3"), 2, tuned(tuning));

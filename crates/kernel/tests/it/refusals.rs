@@ -1,5 +1,5 @@
 //! A server that immediately refuses requests or breaks off responses is idle again right away. No
-//! pick and no hedge may prefer it for that reason: it gets the share of a healthy server, and
+//! pick and no hedge may prefer it for that reason: it gets the same share as a healthy server, and
 //! clients see no more refusals than with round robin and a retry.
 
 use std::cmp::Reverse;
@@ -25,7 +25,7 @@ struct Bad {
     head: Option<Outcome>,
     end: Outcome,
     after_ns: u64,
-    /// On the bad server, one in this many copies ends this way.
+    /// On the bad server, one copy in this number ends in this way.
     one_in: u32,
 }
 
@@ -38,7 +38,7 @@ struct Seen {
     ejections: u32,
 }
 
-/// Healthy servers with exponential service times and no queues, and a bad one.
+/// Healthy servers with exponential service times and no queues, and one bad server.
 struct Harness {
     cell: Box<dyn Scheduler>,
     bad: Bad,
@@ -124,7 +124,7 @@ impl Harness {
     }
 }
 
-/// Every pick, and every hedge with every pick.
+/// Returns every pick, and every hedge with every pick.
 fn policies() -> Vec<Policy> {
     let mut policies = Vec::new();
     for form in Policy::forms() {
@@ -202,8 +202,8 @@ fn a_server_that_breaks_off_inside_of_its_responses_is_not_preferred_and_is_ejec
     }
 }
 
-/// A cell of three servers, and the time. The first server, which is the fastest, was down and has
-/// returned.
+/// Returns a cell of three servers, and the current time. The first server, which is the fastest,
+/// was down and has returned.
 fn returned(policy: Policy) -> (Box<dyn Scheduler>, u64) {
     let mut cell = policy.build(&Topology::replicated(3, 1), limits(0), rng(3)).unwrap();
     let mut now = 0;

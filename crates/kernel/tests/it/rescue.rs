@@ -57,7 +57,7 @@ fn a_suspect_overtakes_the_queue_and_the_next_one_does_not() {
     assert_eq!(w.actions, [], "no server is idle");
     w.finish(110, w.copies(busy)[0], Outcome::Good);
     assert_eq!(w.starts().last(), Some(&(a, StartReason::Rescue)), "the oldest suspect");
-    // The rescue wins and frees two servers. The first one that becomes free serves the queue,
+    // The rescue wins and frees two servers. The first server that becomes free serves the queue,
     // although b is also a suspect.
     let [first, second] = w.copies(a)[..] else { panic!("two copies") };
     w.adopt(&SUSPECTING);
@@ -295,7 +295,7 @@ fn a_rescue_counts_at_t_though_an_exploration_made_room_before() {
 
 #[test]
 fn a_server_whose_copy_lost_is_the_last_choice_until_it_responds() {
-    // A cell of three servers scans all of them; a cell of twelve keeps its servers in order.
+    // A cell of three servers scans all of them, while a cell of twelve keeps its servers in order.
     for servers in [3, 12] {
         beaten_server_is_the_last_choice(servers);
     }
@@ -340,7 +340,7 @@ fn a_server_whose_copies_always_lose_is_slow_and_not_stuck() {
     let mut rescues = Vec::new();
     for round in 0..200 {
         let at = 1_000 * round;
-        // The other server is busy, too. Otherwise the server whose copies lose would get no query.
+        // The other server is also busy. Otherwise the server whose copies lose would get no query.
         let mut pair = [w.arrive(at, 0), w.arrive(at, 0)];
         if w.server_of(w.copies(pair[0])[0]) == ServerId(1) {
             pair.reverse();
@@ -439,8 +439,8 @@ fn on_a_slow_server_a_query_may_be_older() {
 // Audits: a first copy that lost keeps running, so that the time for which it is stuck can be
 // measured.
 
-/// Sends a query that is rescued at age T. Its second copy wins 20 ns later. Returns its first
-/// copy.
+/// Sends a query that is rescued at age T. The second copy of the query wins 20 ns later. Returns
+/// its first copy.
 fn rescued(harness: &mut Harness, now: u64) -> CopyId {
     let stuck = harness.arrive(now, 0);
     harness.feed(now + 100, Event::Tick);

@@ -1,4 +1,4 @@
-//! What a service learns from random queries that are recorded as a cell would record them.
+//! What a service learns from random queries. The records are those that a cell would publish.
 
 use curtail_kernel::hedge::Version::{Cleanup, NoCancel, Preempt};
 use curtail_kernel::hedge::{Record, RescueLearner, Tried, Version};
@@ -106,8 +106,8 @@ fn t_is_where_server_time_is_saved() {
     // p (16 - e - 2) = exp(-e) (1 - exp(-g)) at e = 4.7.
     let t = service.suspect();
     assert!((4.3..=5.2).contains(&t), "{t}");
-    // No query waits, so a rescue may take its time: hardly any query reaches the age at which a
-    // rescue is given up.
+    // No query waits, so a rescue may run for a long time: hardly any query reaches the age at
+    // which a rescue is given up.
     let give_up = service.learner.snapshot().give_up_ns as f64 / MS;
     assert!(give_up > 9.0, "{give_up}");
     let status = service.learner.status();
@@ -341,7 +341,7 @@ fn hiccups_more_frequent_than_old_queries_are_found() {
 
 #[test]
 fn hiccups_as_frequent_as_old_queries_are_found_by_the_earlier_explorations() {
-    // One query in a hundred is stuck. Nearly all queries that are old enough for the later
+    // One out of a hundred queries is stuck. Nearly all queries that are old enough for the later
     // explorations are stuck.
     for seed in 0..20 {
         let mut service = Service::new(Cleanup, (0.0102, 40.0));

@@ -78,7 +78,7 @@ fn a_rescue_that_has_not_begun_is_not_given_up_and_is_no_evidence() {
     let busy = w.arrive(90, 0);
     w.feed(100, Event::Tick);
     let [first, second] = w.copies(stuck)[..] else { panic!("two copies") };
-    // The other query is a suspect as well, and a server has room again.
+    // The other query is also a suspect, and a server has room again.
     assert_eq!(w.cell.next_deadline(), Timestamp(190));
     w.feed(190, Event::Tick);
     assert_eq!(w.starts(), [(busy, StartReason::Rescue)]);
@@ -227,7 +227,7 @@ fn if_round_trips_are_long_a_copy_waits_at_each_server() {
     let records = w.published();
     assert!(matches!(records[0], Record::First { ran_ns: 90, .. }), "{records:?}");
     assert_eq!(records[1], Record::Run { ran_ns: 60, waited_ns: 50 });
-    // Nothing is waiting anymore. Once waiting is no longer worthwhile, only the slot is filled.
+    // No query is waiting anymore. Once waiting is no longer worthwhile, only the slot is filled.
     w.adopt(&SUSPECTING);
     w.finish_all(200);
     let _ = (w.arrive(300, 0), w.arrive(300, 0));

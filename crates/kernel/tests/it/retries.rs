@@ -1,5 +1,5 @@
-//! A query whose copy failed is retried on the server that the pick would choose for a new one, and
-//! ends like any query that was served.
+//! A query whose copy failed is retried on the server that the pick would choose for a new query,
+//! and it ends like any query that was served.
 
 use crate::referee::Harness;
 use curtail_kernel::{
@@ -34,7 +34,8 @@ fn the_retries_of_a_server_that_crashed_are_spread() {
 
 #[test]
 fn two_choices_retries_choose_among_two() {
-    // Server 0 fails all its copies. One of the other two has a far higher load than the other.
+    // Server 0 fails every copy that it gets. One of the other two has a far higher load than the
+    // other.
     let mut w = Harness::replicated(Policy::TWO_CHOICES, 3, plenty());
     let gate = |server, until| Event::Close { server: ServerId(server), until };
     w.feed(0, gate(1, Timestamp::NEVER));
@@ -55,7 +56,7 @@ fn two_choices_retries_choose_among_two() {
     assert_eq!([w.on(1).len(), w.on(2).len()], [50, 100], "the lesser of both, every time");
 }
 
-/// One server runs a query and another is idle; no query may wait.
+/// One server runs a query and another one is idle, so no query may wait.
 #[test]
 fn without_a_queue_an_idle_server_still_takes_a_retry() {
     let limits = Limits { queue: 0, ..plenty() };
@@ -73,7 +74,7 @@ fn without_a_queue_an_idle_server_still_takes_a_retry() {
     w.finish_all(2);
 }
 
-/// Two servers with one slot each, both busy, and a full queue with a capacity of one.
+/// There are two busy servers with one slot each, and a full queue with a capacity of one.
 fn two_waiting(limits: Limits) -> (Harness, QueryId, QueryId) {
     let mut w = Harness::replicated(Policy::PSQ, 2, limits);
     let fails = w.arrive(0, 0);

@@ -1,4 +1,4 @@
-//! Every promise of the contract, in every state that a small harness can reach: up to three
+//! Checks every promise of the contract in every state that a small harness can reach: up to three
 //! servers and four queries, with failures, early heads, slow stops, delays that pass, copies that
 //! begin, clients that leave, and a server that comes and goes, in every order.
 //!
@@ -14,7 +14,7 @@ use curtail_kernel::{
     Timestamp, Topology, Tuning,
 };
 
-/// A possible step, with a name for replays.
+/// A possible step, and a name that is used for replays.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Arrive,
@@ -37,9 +37,9 @@ struct Setup {
     limits: Limits,
     seed: u64,
     queries: u64,
-    /// The snapshot, for policies that learn.
+    /// The snapshot that is used by policies that learn.
     learned: Option<Snapshot>,
-    /// Whether the gate of the first server moves.
+    /// Whether the gate of the first server changes.
     gates: bool,
 }
 

@@ -29,8 +29,8 @@ struct Scenario {
     /// The service times of primaries and of duplicates, in units of 10 ms.
     work: [fn(&mut Rng) -> f64; 2],
     stops: bool,
-    /// Whether jobs share the server evenly. If not, one job per slot is served, first come, first
-    /// served.
+    /// Whether jobs share the server evenly. If not, each slot serves one job at a time, first
+    /// come, first served.
     shares: bool,
 }
 
@@ -47,8 +47,8 @@ fn found(scenario: Scenario, primaries: u32, seed: u64) -> (Option<u32>, u32) {
     }
     let mut rng = curtail_kernel::rng(seed);
     let mut stage = Stage::new(scenario.slots, 100).gives_up();
-    // `jobs` has the work of each job, and whether the job is a primary. `gone` has the times at
-    // which clients give up on duplicates.
+    // `jobs` contains the work of each job, and whether the job is a primary. `gone` contains the
+    // times at which clients give up on duplicates.
     let mut jobs: Vec<(bool, f64)> = Vec::new();
     let mut gone: Vec<(u64, u32)> = Vec::new();
     let mut inside: Vec<Job> = Vec::new();

@@ -106,8 +106,8 @@ fn the_throttler_follows_a_knee_within_ten_seconds() {
 
 #[test]
 fn at_half_the_load_the_level_is_near_the_knee() {
-    // The server can run 8 jobs at once, and the load needs half of this capacity. If the level
-    // followed the load, jobs would wait needlessly.
+    // The server can run 8 jobs at the same time, and the load needs half of this capacity. If the
+    // level followed the load, jobs would wait needlessly.
     for seed in 0..5 {
         let level =
             levels(|_, there, rng| shared(8.0, there) * exp(rng), 1e6, &[30 * SECOND], seed);
@@ -226,9 +226,9 @@ const PACED: f64 = 16_384.0;
 const JOB: f64 = 200_000.0;
 
 /// Returns the levels, tick by tick. The device gets a budget of bytes every 104 ms, and serves at
-/// full speed until the budget is spent. The server in front of it paces every job. `capacity` maps
-/// a time, in ms, to the number of paced jobs for which the budget suffices. At least one job is
-/// always waiting.
+/// full speed until the budget is spent. The server in front of the device paces every job.
+/// `capacity` maps a time, in ms, to the number of paced jobs for which the budget suffices. At
+/// least one job is always waiting.
 fn sliced(capacity: impl Fn(u64) -> f64, ticks: u64, seed: u64) -> Vec<u32> {
     let mut rng = curtail_kernel::rng(seed);
     let phase = rng.next_u64() % 13;

@@ -1,4 +1,4 @@
-//! HTTP/2 with prior knowledge, and gRPC over it.
+//! Serves HTTP/2 with prior knowledge, and gRPC over HTTP/2.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -46,7 +46,8 @@ async fn answer(
         let mut send = respond.send_response(Response::new(()), false)?;
         send.send_data(Bytes::from_static(b"ok"), true)?;
     }
-    // The connection writes the response at its next poll, which follows immediately.
+    // The connection writes the response when it is polled next, which happens immediately
+    // afterward.
     truth.answered(read);
     Ok(())
 }

@@ -1,12 +1,13 @@
-//! A server that delays each response by a known time. It logs how long each response took, so that
-//! the figures that `curtail load` reports can be checked.
+//! A server that delays each response by a known amount of time. It logs how long each response
+//! took, so that the results of `curtail load` can be checked.
 //!
 //! `cargo run --release -p curtail-load --example stub -- PROTOCOL [DELAY [EVERY/LASTS]]` listens,
 //! prints `listening on ADDRESS`, serves until its standard input is closed, and then prints one
 //! JSON document: the percentiles of the time between reading the whole request and writing its
 //! response. PROTOCOL is http1, http2, grpc, memcached, redis, tcp or udp. DELAY is a distribution
-//! such as `uniform:1ms:20ms`. EVERY/LASTS, such as `10s/1s`, stops all responses for LASTS at the
-//! end of each period of length EVERY.
+//! such as `uniform:1ms:20ms`. With EVERY/LASTS, such as `10s/1s`, the server sends no responses
+//! during the last part of each period: EVERY is the length of the period, and LASTS is the length
+//! of that part.
 
 mod http2;
 mod lines;
@@ -80,7 +81,7 @@ async fn datagrams(socket: UdpSocket, truth: Arc<Truth>) -> Result<(), Failure> 
             (Arc::clone(&socket), Arc::clone(&truth), datagram[..length].to_vec());
         tokio::spawn(async move {
             truth.delay(read).await;
-            // Fails if the client is gone.
+            // This fails if the client has disconnected.
             if socket.send_to(&bytes, from).await.is_ok() {
                 truth.answered(read);
             }

@@ -13,7 +13,7 @@ pub(crate) struct Truth {
     delay: Distribution,
     rng: Mutex<Pcg64Mcg>,
     start: Instant,
-    /// The period of the stalls, and their length.
+    /// The time from the start of one stall to the start of the next, and the length of a stall.
     stall: Option<(Duration, Duration)>,
     took: Mutex<Histogram<u64>>,
 }
@@ -48,12 +48,12 @@ impl Truth {
         }
     }
 
-    /// Returns the end of the stall that contains `moment`, if there is one.
+    /// Returns when the current stall ends, if the server is stalled at `moment`.
     fn stalled_until(&self, moment: Instant) -> Option<Instant> {
         let (every, lasts) = self.stall?;
         let since = moment.duration_since(self.start).as_nanos();
         let within = since % every.as_nanos();
-        // A stall is the last part of each period.
+        // The server stalls during the last part of each period.
         let begins = every.saturating_sub(lasts).as_nanos();
         let left = every.as_nanos() - within;
         (within >= begins).then(|| moment + Duration::from_nanos(left as u64))

@@ -1,4 +1,4 @@
-//! An agent: admits coordinators and carries out one run at a time.
+//! An agent, which admits coordinators and carries out one run at a time.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -17,19 +17,19 @@ use super::message::{CURTAIL, Hello, PROTOCOL, Refusal, Update};
 use super::session::{self, Permit, RunError};
 use super::{GREETING, Token};
 
-/// Maximum number of connections. Further ones wait in the listen backlog.
+/// Maximum number of connections. Further connections wait in the listen backlog.
 const CONNECTIONS_MAX: usize = 16;
 /// The pause after a failed accept.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// An event of an agent.
+/// An event that an agent reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the messages document the fields")]
 #[non_exhaustive]
 pub enum Event {
     /// A run began.
     Began { by: SocketAddr, target: String },
-    /// A run ended or never began. `why` is `None` if it went as planned.
+    /// A run has ended, or it could not begin. `why` is `None` if the run went as planned.
     Ended { by: SocketAddr, why: Option<String> },
     /// A connection was refused.
     TurnedAway { by: SocketAddr, why: &'static str },
@@ -55,9 +55,9 @@ struct Shared {
     shutdown: CancellationToken,
 }
 
-/// Runs coordinators' plans, one at a time, until `stop` resolves. The current run also ends then,
-/// or earlier if its coordinator closes the connection. If there is a token, a coordinator must
-/// send it.
+/// Runs coordinators' plans, one at a time, until `stop` resolves. The current run also ends when
+/// `stop` resolves, or earlier if its coordinator closes the connection. If a token is set, every
+/// coordinator must send it.
 ///
 /// # Panics
 ///
@@ -82,7 +82,7 @@ pub async fn serve(
                     let shared = Arc::clone(&shared);
                     connections.spawn(async move { converse(&shared, stream, by).await });
                 }
-                // No descriptor is free, or the peer has already closed.
+                // Either no file descriptor is free, or the peer has already closed the connection.
                 Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
             },
         }
@@ -93,7 +93,7 @@ pub async fn serve(
     }
 }
 
-/// Propagates a panic in a connection's task.
+/// Propagates a panic from a connection's task.
 fn rethrow(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended
         && let Ok(cause) = error.try_into_panic()
@@ -103,8 +103,9 @@ fn rethrow(ended: Result<(), tokio::task::JoinError>) {
 }
 
 async fn converse(shared: &Shared, stream: TcpStream, by: SocketAddr) {
-    // Otherwise the system could hold a pong back until the previous one is acknowledged. A failure
-    // only makes the clock comparison less exact.
+    // Without this option, the system could hold a pong back until the previous one is
+    // acknowledged. If setting the option fails, the clock comparison is less exact, but the run
+    // can continue.
     let _ = stream.set_nodelay(true);
     let (read, mut write) = stream.into_split();
     let mut frames = Frames::new(read);

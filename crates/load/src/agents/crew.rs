@@ -1,8 +1,8 @@
-//! The coordinator: drives a run on several agents.
+//! The coordinator, which drives a run on several agents.
 //!
-//! All agents prepare before any request is sent; if one cannot, the run fails. Then all start at
-//! the same time. If an agent is lost during the run, the load no longer matches the plan: the
-//! coordinator stops the others and reports what was measured up to then.
+//! All agents prepare before any request is sent, and the run fails if one of them cannot. Then all
+//! start at the same time. If an agent is lost during the run, the load no longer matches the plan.
+//! The coordinator then stops the other agents and reports what was measured before the loss.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -25,9 +25,10 @@ use crate::results::report::Report;
 use crate::results::watch::{Snapshot, Watch};
 use crate::run::ticks;
 
-/// Time from the start order to the start, in addition to the network delay.
+/// Time between the start order and the start of the schedule, in addition to the network delay.
 const LEAD: Duration = Duration::from_millis(250);
-/// Maximum number of agent events that wait to be merged. Further ones wait in the connections.
+/// Maximum number of agent events that can wait to be merged. Further events wait in the
+/// connections to the agents.
 const EVENTS_MAX: usize = 2 * AGENTS_MAX;
 
 /// Runs a plan on several agents and reports the sum of their measurements. Otherwise it works like
@@ -36,8 +37,8 @@ const EVENTS_MAX: usize = 2 * AGENTS_MAX;
 ///
 /// # Errors
 ///
-/// [`AgentsError`] names the agent that failed, and the reason. In that case nothing was sent, or
-/// nothing was measured.
+/// Returns an [`AgentsError`] that names the agent that failed and gives the reason. After such an
+/// error, either nothing was sent or nothing was measured.
 ///
 /// # Panics
 ///
@@ -89,7 +90,7 @@ fn part(number: usize, of: usize) -> Part {
     Part { number: number as u64, of: of as u64 }
 }
 
-/// Prepared links, each with the timestamping that its agent offers, in the order of the agents.
+/// Prepared links in the order of the agents, each with the timestamping that its agent offers.
 type Ready = Vec<(Link, Option<Stamping>)>;
 
 async fn prepare(plan: &Plan, agents: &Agents) -> Result<Ready, AgentsError> {
@@ -137,9 +138,9 @@ async fn start(
     Ok(crew)
 }
 
-/// The running agents. Dropping it closes the connections, which ends the agents' runs.
+/// The running agents. Dropping this value closes the connections, which ends the agents' runs.
 struct Crew {
-    /// When the schedule begins.
+    /// The time at which the schedule begins.
     epoch: Instant,
     phase: watch::Sender<Phase>,
     events: mpsc::Receiver<(usize, LinkEvent)>,
@@ -156,7 +157,8 @@ impl Crew {
     ) -> Result<Report, AgentsError> {
         let (mut watch, mut ticks, mut since) = (Watch::new(), ticks(), Record::new());
         let mut end = End { last_ns: 0, cut_ns: None, enough_ns: None };
-        // If an agent is lost before the user cancels, the loss, not the user, cuts the run short.
+        // If an agent is lost before the user cancels, the run was cut short by the loss, not by
+        // the user.
         let (mut interrupted, mut cancelled) = (false, false);
         while self.members.iter().any(|member| member.ended.is_none()) {
             tokio::select! {
@@ -190,7 +192,7 @@ impl Crew {
         Ok(report(plan, watch.total, std::mem::take(&mut self.members), end, interrupted))
     }
 
-    /// Handles an event of an agent. Returns true if the agent is lost.
+    /// Handles an event from an agent. Returns true if the agent is lost.
     fn take(&mut self, number: usize, event: LinkEvent, since: &mut Record, end: &mut End) -> bool {
         let now_ns = self.elapsed_ns();
         let member = &mut self.members[number];
@@ -231,8 +233,8 @@ impl Crew {
         let _ = self.phase.send(Phase::Stop);
     }
 
-    /// Agents that have not stopped within [`SILENCE`] after the run was cut short are declared
-    /// lost.
+    /// An agent is declared lost if it has not stopped within [`SILENCE`] after the run was cut
+    /// short.
     fn give_up(&mut self, end: &End) {
         let Some(cut_ns) = end.cut_ns else { return };
         if self.elapsed_ns().saturating_sub(cut_ns) < SILENCE.as_nanos() as u64 {
@@ -244,8 +246,8 @@ impl Crew {
         }
     }
 
-    /// Returns an error if an agent was lost before anything was measured: there is nothing to
-    /// report.
+    /// Returns an error if an agent was lost before anything was measured, because there is nothing
+    /// to report.
     fn nothing(&self, total: &Record, interrupted: bool) -> Option<AgentsError> {
         if total.requests > 0 || interrupted {
             return None;
@@ -287,7 +289,8 @@ mod tests {
         let crew = Crew { epoch: Instant::now(), phase, events, members, links: JoinSet::new() };
         to.send((0, LinkEvent::Ended(Err("it is gone".to_owned())))).await.unwrap();
         let cancel = pin!(async {
-            // The lost agent cut the run short. The other agent ends only after this.
+            // At this point, the lost agent has cut the run short. The other agent's run ends only
+            // after the stop order.
             orders.wait_for(|phase| *phase == Phase::Stop).await.unwrap();
             to.send((1, LinkEvent::Ended(Ok(Done::default())))).await.unwrap();
         });

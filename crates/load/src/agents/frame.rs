@@ -1,7 +1,7 @@
 //! Length-prefixed JSON messages between a coordinator and an agent.
 //!
-//! The reader limits the length of a message. If a message is too long, the reader stops once it
-//! has read the length.
+//! The reader limits the length of a message. If a message is too long, the reader rejects it as
+//! soon as it has read the length.
 
 use std::io;
 use std::time::Duration;
@@ -16,15 +16,17 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::timeout;
 use tokio_util::codec::{Encoder as _, FramedRead, LengthDelimitedCodec};
 
-/// Length limit for the first messages: an unknown peer must not make us buffer more.
+/// Length limit for the first messages, so that an unknown peer cannot make this program buffer
+/// more.
 pub(crate) const GREETING_BYTES_MAX: usize = 4 << 10;
-/// Length limit for orders: enough for the longest query file, with escapes.
+/// Length limit for orders, which leaves room for the longest query file after escaping.
 pub(crate) const ORDER_BYTES_MAX: usize = 160 << 20;
-/// Length limit for an agent's updates: enough for many threads to report the times of their first
-/// requests.
+/// Length limit for an agent's updates, which leaves room for the times of the first requests of
+/// many threads.
 pub(crate) const UPDATE_BYTES_MAX: usize = 32 << 20;
 
-/// Why there is no next message. Each text is a clause about the peer.
+/// The reason why the next message could not be received. Each error text is a clause about the
+/// peer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FrameError {
     #[error("the connection broke: {0}")]
@@ -50,7 +52,7 @@ impl Frames {
         Frames(FramedRead::new(stream, codec(GREETING_BYTES_MAX)))
     }
 
-    /// Sets the length limit of the following messages.
+    /// Sets the length limit for the messages that follow.
     pub(crate) fn allow(&mut self, most: usize) {
         self.0.decoder_mut().set_max_frame_length(most);
     }
@@ -63,7 +65,7 @@ impl Frames {
         }
     }
 
-    /// Returns the next message, or an error after `time`.
+    /// Returns the next message, or an error if none arrives within `time`.
     pub(crate) async fn next_within<M: DeserializeOwned>(
         &mut self,
         time: Duration,
@@ -121,7 +123,7 @@ mod tests {
     use proptest::prelude::*;
     use tokio_util::codec::Decoder as _;
 
-    /// Takes the first message from the buffer. `None` while it is incomplete.
+    /// Takes the first message from the buffer. Returns `None` while the message is incomplete.
     fn take<M: DeserializeOwned>(
         bytes: &mut BytesMut,
         most: usize,

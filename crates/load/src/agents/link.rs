@@ -16,13 +16,13 @@ use crate::engine::stamp::Stamping;
 use crate::results::record::Record;
 use crate::results::sent::shown;
 
-/// Number of pings before the start. The one with the shortest round trip determines the clock
+/// Number of pings before the start. The ping with the shortest round trip determines the clock
 /// offset.
 const PINGS: usize = 16;
 /// Time between two heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// The phase of the run that the coordinator orders.
+/// The phase of the run, as ordered by the coordinator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Go,
@@ -30,20 +30,21 @@ pub(super) enum Phase {
     Stop,
 }
 
-/// How an agent's run ended: as planned, as ordered, or early for the given reason.
+/// The way in which an agent's run ended: normally, or early for the given reason.
 pub(super) type Ended = Result<Done, String>;
 
-/// An event of an agent's run.
+/// An event during an agent's run.
 #[derive(Debug)]
 pub(super) enum LinkEvent {
     Record(Box<Record>),
     Ended(Ended),
 }
 
-/// The agent's clock compared with ours.
+/// The result of comparing the agent's clock with the coordinator's.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Compared {
-    /// The agent's time minus ours, in nanoseconds. Off by at most half of the round-trip time.
+    /// The agent's time minus the coordinator's time, in nanoseconds. The error is at most half of
+    /// the round-trip time.
     offset_ns: i128,
     pub(super) round_trip_ns: u64,
 }
@@ -57,7 +58,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Connects, and waits for the agent to admit us.
+    /// Connects to the agent, and waits until it admits this coordinator.
     pub(super) async fn open(agent: &str, token: Option<&Token>) -> Result<Link, AgentsError> {
         let lacking = |why| AgentsError::Lacking { agent: agent.to_owned(), why };
         let fix = "start one there with `curtail agent`";
@@ -65,7 +66,8 @@ impl Link {
         let stream = connected
             .map_err(|_| lacking(format!("cannot be reached: no response; {fix}")))?
             .map_err(|error| lacking(format!("cannot be reached: {error}; {fix}")))?;
-        // Otherwise the system could hold a ping back until the previous one is acknowledged.
+        // Without this option, the system could hold a ping back until the previous one is
+        // acknowledged.
         let _ = stream.set_nodelay(true);
         let (read, out) = stream.into_split();
         let mut link = Link { agent: agent.to_owned(), frames: Frames::new(read), out };
@@ -93,7 +95,7 @@ impl Link {
         }
     }
 
-    /// Compares the agent's clock with ours, which counts from `clock`.
+    /// Compares the agent's clock with the coordinator's, which counts from `clock`.
     pub(super) async fn compare(&mut self, clock: Instant) -> Result<Compared, AgentsError> {
         let ns = |since: Instant| since.elapsed().as_nanos() as i128;
         let mut best: Option<Compared> = None;
@@ -132,7 +134,7 @@ impl Link {
         to: mpsc::Sender<(usize, LinkEvent)>,
     ) {
         let ended = self.listen(number, &mut phase, &to).await;
-        // Fails if the coordinator has dropped the run.
+        // This fails if the coordinator has dropped the run.
         let _ = to.send((number, LinkEvent::Ended(ended))).await;
     }
 

@@ -10,8 +10,9 @@
 //! | `drain` or `stop`, to end the run early | `end`, or `failed` with the reason |
 //!
 //! The formats of [`Hello`] and of [`Refusal::Version`] never change, so any two versions recognize
-//! each other. Any other change to a format increments [`PROTOCOL`]. So does a change to how
-//! schedules are drawn, because all agents of a run must draw the same schedule.
+//! each other. Any other change to a format increments [`PROTOCOL`]. [`PROTOCOL`] must also be
+//! incremented if schedules are drawn differently, because all agents of a run must draw the same
+//! schedule.
 
 use curtail_jitter::machine::Taken;
 use serde::{Deserialize, Serialize};
@@ -24,9 +25,9 @@ use crate::plan::share::Part;
 use crate::results::record::Record;
 use crate::results::sender::Sender;
 
-/// The version of the messages that follow the greeting.
+/// The version of the message formats that are used after the greeting.
 pub(crate) const PROTOCOL: u32 = 5;
-/// The release, for error messages.
+/// The release number, which appears in error messages.
 pub(crate) const CURTAIL: &str = env!("CARGO_PKG_VERSION");
 
 /// A coordinator's first message. Not `Debug`, because the token is a secret.
@@ -47,7 +48,8 @@ pub(crate) enum Order {
     Start {
         at_ns: u64,
     },
-    /// Send no request that becomes due after this order, and end when all requests have ended.
+    /// Send no request that becomes due after this order, and end the run when all requests have
+    /// ended.
     Drain,
     /// End immediately.
     Stop,
@@ -57,7 +59,8 @@ pub(crate) enum Order {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct PartOfPlan {
     pub(crate) part: Part,
-    /// The agent's plan. Its pace describes the whole schedule, but the agent sends only its part.
+    /// The agent's plan. The plan's pace describes the whole schedule, but the agent sends only its
+    /// part of it.
     pub(crate) plan: Plan,
 }
 
@@ -120,7 +123,8 @@ pub(crate) struct Done {
     pub(crate) last_ns: u64,
     /// The idle time of the agent's threads.
     pub(crate) sender: Option<Sender>,
-    /// The share of the agent's machine that other processes and the hypervisor took.
+    /// The share of the processor time on the agent's machine that other processes and the
+    /// hypervisor took.
     pub(crate) machine: Option<Taken>,
 }
 
@@ -128,13 +132,13 @@ pub(crate) struct Done {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Refusal {
-    /// The agent uses this version.
+    /// The agent uses the given protocol version, which differs from the coordinator's.
     Version { protocol: u32, curtail: String },
-    /// The agent requires another token.
+    /// The agent requires a different token.
     Token,
     /// The agent is busy with another coordinator's run.
     Busy,
-    /// The plan cannot run.
+    /// The plan cannot be run.
     Plan { why: String },
     /// The agent's machine lacks something that the plan needs.
     Lacking { why: String },

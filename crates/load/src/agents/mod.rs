@@ -2,19 +2,22 @@
 //!
 //! Each machine runs an agent ([`serve`]). The coordinator ([`run`]) sends one plan to all agents.
 //! Each agent sends its part of one schedule, starting at a common time, and returns its
-//! measurements as records. The coordinator merges these in the same way as the records of threads:
-//! counts add up, so the sum is what one generator would have counted. The report draws the same
-//! conclusions from the sum as from a single run (percentiles with intervals, parts, the arrival
-//! test, verdicts). It also lists what went wrong at each agent.
+//! measurements as records. The coordinator merges these records as it merges the records of
+//! threads: it adds up their counts, so the sum is what a single generator would have counted. The
+//! report contains everything that the report on a single run contains: percentiles with confidence
+//! intervals, latency parts, the arrival test, and verdicts. It also lists the problems of each
+//! agent.
 //!
-//! Only the plan goes to an agent, and only counts come back. The connection carries the token and
-//! is not encrypted: run agents on loopback, behind a tunnel, or in a trusted network.
+//! The coordinator sends an agent only the plan, and the agent returns only counts. The connection
+//! carries the token and is not encrypted, so run agents on loopback, behind a tunnel, or on a
+//! trusted network.
 //!
 //! # Map
 //!
 //! Both sides exchange `message`s in `frame`s. An agent consists of `agent`, which admits
-//! coordinators, and `session`, which carries out one run. A coordinator consists of `link`, its
-//! connection to one agent, `crew`, which drives all agents, and `verdict`.
+//! coordinators, and `session`, which carries out one run. The coordinator has three modules:
+//! `link` is its connection to one agent, `crew` drives all agents, and `verdict` draws the
+//! conclusions.
 
 mod agent;
 mod crew;
@@ -40,8 +43,8 @@ pub const AGENTS_MAX: usize = 64;
 /// Maximum length of a token, in bytes.
 pub const TOKEN_BYTES_MAX: usize = 1 << 10;
 
-/// Timeout for the greeting. A peer that does not identify itself by then is neither a coordinator
-/// nor an agent.
+/// Timeout for the greeting. A peer that does not identify itself within this time is neither a
+/// coordinator nor an agent.
 const GREETING: Duration = Duration::from_secs(5);
 /// How long an agent may take to get ready after it receives the plan. During this time it resolves
 /// names and renders requests.
@@ -49,18 +52,18 @@ const PREPARATION: Duration = Duration::from_secs(60);
 /// How long a peer may stay silent during a run.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Why a run with agents failed. The failure of an agent during a run is not an error; the report
-/// contains it.
+/// Why a run with agents failed. An agent that fails during a run does not cause an error; the
+/// report describes the failure instead.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages document the fields")]
 pub enum AgentsError {
-    /// The plan cannot run.
+    /// The plan cannot be run.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// The plan needs a feature that agents do not support.
     #[error("agents do not support {0}")]
     Unsupported(&'static str),
-    /// The text is not the address of an agent.
+    /// The text is not a valid agent address.
     #[error("agent `{0}` is not HOST:PORT, such as 10.0.0.2:7400")]
     Address(String),
     /// There are too many agents, or none.
@@ -75,10 +78,12 @@ pub enum AgentsError {
          connections or more"
     )]
     Connections { agents: usize, threads: usize, need: usize },
-    /// An agent refused the plan or the coordinator. The coordinator must send something else.
+    /// An agent refused the plan or the coordinator. Trying again with the same plan and token does
+    /// not help.
     #[error("agent {agent}: {why}")]
     Refused { agent: String, why: String },
-    /// An agent cannot be reached, is busy or lacks something, or the peer is not an agent.
+    /// An agent is unreachable, is busy, or lacks a feature that the plan needs, or the peer is not
+    /// an agent.
     #[error("agent {agent}: {why}")]
     Lacking { agent: String, why: String },
     /// The run was cancelled before it began.
@@ -86,10 +91,10 @@ pub enum AgentsError {
     Interrupted,
 }
 
-/// Why a text is not a [`Token`].
+/// The reason why a text is not a valid [`Token`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// The text is empty, or only white space.
+    /// The text is empty or consists only of white space.
     #[error("it is empty; write a long random text, such as the output of openssl rand -hex 32")]
     Empty,
     /// The text is longer than [`TOKEN_BYTES_MAX`].
@@ -105,11 +110,11 @@ pub enum TokenError {
 pub struct Token(String);
 
 impl Token {
-    /// Creates a token from a text after trimming the white space around it.
+    /// Creates a token from a text, ignoring white space at its start and end.
     ///
     /// # Errors
     ///
-    /// [`TokenError`] if the rest is empty or too long.
+    /// Returns a [`TokenError`] if the remaining text is empty or too long.
     pub fn new(text: &str) -> Result<Token, TokenError> {
         let text = text.trim();
         match text.len() {
@@ -119,7 +124,8 @@ impl Token {
         }
     }
 
-    /// Whether `other` is the token. Takes constant time for texts of equal length.
+    /// Returns true if `other` equals the token. The comparison takes constant time for texts of
+    /// equal length.
     fn admits(&self, other: &str) -> bool {
         let (own, other) = (self.0.as_bytes(), other.as_bytes());
         let differ = own.iter().zip(other).fold(0, |differ, (a, b)| differ | (a ^ b));
@@ -146,7 +152,7 @@ pub struct Agents {
 ///
 /// # Errors
 ///
-/// [`AgentsError::Address`] if the host or the port is missing or invalid.
+/// Returns [`AgentsError::Address`] if the host or the port is missing or invalid.
 pub fn parse_agent(text: &str) -> Result<String, AgentsError> {
     let text = text.trim();
     let (host, port) = text.rsplit_once(':').unwrap_or_default();

@@ -1,8 +1,8 @@
 //! A run that an agent carries out for a coordinator.
 //!
-//! The run begins at a time on the agent's clock. The coordinator has used pings to compare this
-//! clock with its own. During the run the agent sends records and receives orders. Any failure of
-//! the connection ends the run, because the records would be lost.
+//! The run begins at a time on the agent's clock. Before the start, the coordinator uses pings to
+//! compare this clock with its own. During the run the agent sends records and receives orders. Any
+//! failure of the connection ends the run, because the records would be lost.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,10 +26,11 @@ use crate::plan::share::Part;
 use crate::run::{resolve, ticks};
 use crate::session::Sessions;
 
-/// Maximum time from the start order to the start.
+/// Maximum time between the start order and the start of the run.
 const START_MAX: Duration = Duration::from_secs(60);
 
-/// The permit to run. Dropping it admits the next coordinator.
+/// The permit that a session needs to run a plan. When it is dropped, the agent can admit the next
+/// coordinator.
 pub(super) type Permit = OwnedMutexGuard<()>;
 
 /// Why a run ended early.
@@ -73,7 +74,7 @@ struct Prepared {
 /// A run whose threads are sending requests.
 struct Running {
     threads: Threads,
-    /// Must live until the run ends.
+    /// This value must live until the run ends.
     source: Source,
 }
 
@@ -84,7 +85,7 @@ struct Session {
     clock: Instant,
 }
 
-/// Runs the coordinator's plan. Calls `began` with the target.
+/// Runs the coordinator's plan. Calls `began` with the target when the run begins.
 pub(super) async fn run(
     frames: Frames,
     out: OwnedWriteHalf,
@@ -106,16 +107,16 @@ pub(super) async fn run(
         Err(RunError::Failed(why)) => Update::Failed { why: why.clone() },
         _ => return done,
     };
-    // Fails if the coordinator is gone.
+    // This fails if the coordinator has disconnected.
     let _ = send(&mut session.out, &why, UPDATE_BYTES_MAX, GREETING).await;
     done
 }
 
 impl Session {
-    /// Starts the threads. `None` if the coordinator ordered a stop.
+    /// Starts the threads. Returns `None` if the coordinator ordered a stop.
     async fn begin(&mut self, began: impl Fn(String)) -> Result<Option<Running>, RunError> {
         let Prepared { plan, part, addresses, sessions, source } = self.prepare().await?;
-        // Only short orders follow.
+        // All later orders are short.
         self.frames.allow(GREETING_BYTES_MAX);
         self.report(&Update::Ready { stamps: source.stamping() }).await?;
         let Some(epoch) = self.start().await? else { return Ok(None) };
@@ -131,8 +132,8 @@ impl Session {
         let Order::Plan(sent) = order else { return Err(refused("it is not a plan")) };
         sent.validate().map_err(|feature| refused(format!("agents do not support {feature}")))?;
         let PartOfPlan { part, plan } = *sent;
-        // Rendering many requests takes a while, and the agent must respond to other coordinators
-        // meanwhile.
+        // Rendering many requests takes a while, and the agent must be able to respond to other
+        // coordinators during that time.
         let making = tokio::task::spawn_blocking(move || {
             plan.check()?;
             let sessions = Arc::new(Sessions::prepare(&plan, false)?);
@@ -156,7 +157,8 @@ impl Session {
         }
     }
 
-    /// Waits for the start order, and responds to pings. `None` if the coordinator orders a stop.
+    /// Waits for the start order, and responds to pings. Returns `None` if the coordinator orders a
+    /// stop.
     async fn start(&mut self) -> Result<Option<Instant>, RunError> {
         loop {
             // Other agents may still be preparing.
@@ -210,7 +212,8 @@ impl Session {
                     self.report(&Update::Record(Box::new(threads.collect()))).await?;
                 }
                 () = shutdown.cancelled() => {
-                    // The last record then contains the unfinished requests.
+                    // Stop the threads first, so that the last record contains the unfinished
+                    // requests.
                     threads.stop();
                     threads.finished().await;
                     break;

@@ -1,10 +1,11 @@
 //! Draws conclusions from a load that several machines sent.
 //!
-//! The sum is one record, so it supports every conclusion of a single run. Counts add up. Intervals
-//! can be computed as if one machine had recorded all latencies, because the agents' blocks of time
-//! coincide: every agent counts its blocks from the start of the same schedule, and the agents
-//! start less than a block apart. Each agent is also judged by the requests that it sent: if one
-//! agent falls behind, the load is not the planned one, even if the sum looks fine.
+//! The sum is a single record, so every conclusion that can be drawn from a single run can be drawn
+//! from the sum. Counts add up. Confidence intervals can be computed as if one machine had recorded
+//! all latencies, because the agents' blocks of time coincide. Every agent counts its blocks from
+//! the start of the same schedule, and the agents start less than a block apart. Each agent is also
+//! judged by the requests that it sent. If one agent falls behind, the load differs from the plan,
+//! even if the sum looks fine.
 
 use std::mem::discriminant;
 
@@ -48,7 +49,7 @@ pub struct AgentReport {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
     /// The shortest round trip before the start. The error of the clock offset is at most half of
-    /// it.
+    /// this time.
     pub round_trip_ns: u64,
 }
 
@@ -67,8 +68,9 @@ pub(super) struct Member {
     pub(super) ended: Option<Ended>,
 }
 
-/// Returns the plan to send to an agent: its share of the connections and the backlog, but the
-/// whole rate, because the agent draws the whole schedule and sends only its part. See [`alone`].
+/// Returns the plan to send to an agent. The plan contains the agent's share of the connections and
+/// the backlog. It contains the whole rate, because the agent draws the whole schedule and sends
+/// only its part. See [`alone`].
 pub(crate) fn own_plan(plan: &Plan, part: Part) -> Plan {
     let share = |all: usize| part.share_of(all as u64) as usize;
     let mut own = plan.clone();
@@ -82,7 +84,8 @@ pub(crate) fn own_plan(plan: &Plan, part: Part) -> Plan {
     own
 }
 
-/// Returns the same plan with the agent's share of the rate. The agent is judged by this plan.
+/// Returns the agent's plan with its share of the rate instead of the whole rate. The agent is
+/// judged by this plan.
 pub(super) fn alone(own: &Plan, part: Part) -> Plan {
     // The verdict does not read the queries.
     let mut alone = Plan { queries: Vec::new(), ..own.clone() };
@@ -118,8 +121,8 @@ pub(super) fn report(
         report.invalid_because.retain(|reason| !matches!(reason, Invalid::Interrupted { .. }));
     }
     if members.iter().any(|member| member.lost().is_some()) {
-        // The requests of the lost agent are missing, so the gaps are not those of the arrival
-        // process.
+        // The lost agent's requests are missing, so the gaps between the other requests do not
+        // follow the arrival process.
         report.arrival_test = None;
         report.invalid_because.retain(|reason| !matches!(reason, Invalid::NotPoisson { .. }));
         report.notes.retain(|note| !matches!(note, Note::NotPoisson { .. }));
@@ -144,15 +147,16 @@ pub(super) fn report(
 }
 
 impl Member {
-    /// If the agent was lost, returns the requests of its part that were due by `until_ns` but are
-    /// missing from its records. Records contain only counts, so they do not show which requests
-    /// are missing. The latest ones are assumed to be missing, so that no age is overestimated.
+    /// Returns the lost agent's requests that were due by `until_ns` but are missing from its
+    /// records. Returns nothing if the agent was not lost. Records contain only counts, so they do
+    /// not show which requests are missing. The function assumes that the latest requests are
+    /// missing, so that it does not overestimate the age of any request.
     pub(super) fn unreported(&self, plan: &Plan, part: Part, until_ns: u64) -> Vec<Slot> {
         if self.lost().is_none() {
             return Vec::new();
         }
         let Record { requests, sent, answered, failed, .. } = self.record;
-        // One thread draws the whole part.
+        // A single thread draws the agent's whole part of the schedule.
         let own = Plan { queries: Vec::new(), threads: 1, ..own_plan(plan, part) };
         let (Pace::Open { .. }, Ok(schedule)) = (&plan.pace, own.schedule()) else {
             // A closed loop has no schedule. These requests were in flight when the last record
@@ -210,12 +214,13 @@ impl Member {
     }
 }
 
-/// Whether the agent had no request to send. This can happen in a short run.
+/// Whether the agent had no requests to send. This can happen in a short run.
 fn is_nothing(reason: &Invalid) -> bool {
     matches!(reason, Invalid::NothingMeasured { requests: 0 })
 }
 
-/// Whether the generator is at fault. Other faults are the server's, and apply to the sum as well.
+/// Whether the generator is at fault. All other faults lie with the server, so the report on the
+/// sum also shows them.
 fn is_own(reason: &Invalid) -> bool {
     matches!(
         reason,
@@ -226,7 +231,7 @@ fn is_own(reason: &Invalid) -> bool {
     )
 }
 
-/// Whether the overall report still lacks this reason.
+/// Whether the overall report does not contain this reason yet.
 fn is_new(reason: &Invalid) -> bool {
     !matches!(reason, Invalid::Interrupted { .. } | Invalid::AgentLost { .. })
 }

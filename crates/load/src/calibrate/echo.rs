@@ -18,8 +18,8 @@ pub(super) struct Echo {
 }
 
 impl Echo {
-    /// Starts an echo over UDP, or over TCP with one connection at a time. It runs in the network
-    /// namespace of the calling thread.
+    /// Starts an echo thread for UDP, or for TCP with one connection at a time. It runs in the
+    /// network namespace of the calling thread.
     pub(super) fn start(stream: bool, at: Ipv4Addr) -> io::Result<Echo> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -38,8 +38,8 @@ impl Echo {
 impl Drop for Echo {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // The thread checks `stop` only when something arrives. If nothing can be sent to it, it
-        // stays blocked.
+        // The thread checks `stop` only when something arrives. If no packet can be sent to the
+        // thread, it stays blocked.
         let unblocked = if self.stream {
             TcpStream::connect(self.address).map(drop)
         } else {
@@ -75,7 +75,7 @@ fn datagrams(socket: &UdpSocket, stop: &AtomicBool) {
         if stop.load(Ordering::Relaxed) {
             return;
         }
-        // Fails if the sender is gone.
+        // This fails if the sender has closed its socket.
         let _ = socket.send_to(&bytes[..count], from);
     }
 }

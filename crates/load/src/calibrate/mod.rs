@@ -1,8 +1,8 @@
-//! Measures the cost of measuring on this machine, for each method of timestamping requests and
-//! responses.
+//! Measures the overhead of each method of timestamping requests and responses on this machine.
 //!
-//! The generator itself sends requests over loopback to a thread that echoes them. The path and the
-//! echo are the same for all methods, so two methods differ only by their own cost:
+//! The generator sends requests over loopback to a thread that echoes them. The path and the echo
+//! are the same for all methods, so the figures of two methods differ only by the overhead of the
+//! methods:
 //!
 //! | method | contents of the figure |
 //! |---|---|
@@ -13,7 +13,8 @@
 //!
 //! Source: document 000, §3.1, which compares such methods with the most precise one.
 //!
-//! Cost: half a second per method and transport, under eight seconds in all.
+//! Cost: half a second for each combination of method and transport, and less than eight seconds in
+//! total.
 
 mod echo;
 
@@ -36,7 +37,7 @@ use crate::results::summary::Summary;
 use crate::run::run;
 use echo::Echo;
 
-/// Requests per second: few enough that no request waits for the previous one.
+/// Requests per second. The rate is low enough that no request waits for the previous one.
 const RATE: f64 = 2_500.0;
 const MEASURED_NS: u64 = 480_000_000;
 const WARMUP_NS: u64 = 40_000_000;
@@ -45,7 +46,7 @@ const TIMEOUT_NS: u64 = 1_000_000_000;
 const READS: u32 = 1_000;
 const ROUNDS: usize = 101;
 
-/// The cost of measuring on a machine.
+/// The overhead of the timestamping methods on a machine.
 #[derive(Debug, Clone, Serialize)]
 pub struct Calibration {
     /// The duration of one read of the run's clock, in nanoseconds.
@@ -79,9 +80,9 @@ pub struct Method {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Found {
-    /// The method works here.
+    /// The method works on this machine.
     Measured(Box<Measured>),
-    /// The method does not work here, for this reason.
+    /// The method does not work on this machine, for the given reason.
     Lacking(String),
 }
 
@@ -90,32 +91,33 @@ pub enum Found {
 pub struct Measured {
     /// The number of echoes that arrived.
     pub echoes: u64,
-    /// The time from when a connection took a request until its echo was read. This is the latency
+    /// The time from when a connection took a request until it read the echo. This is the latency
     /// that a program sees.
     pub latency_ns: Summary,
-    /// The time from the intended time until a connection took the request.
+    /// The time between a request's intended time and the moment at which a connection took the
+    /// request.
     pub schedule_lag_ns: Summary,
-    /// The parts of the median, without the schedule lag. With kernel timestamps, `wire_to_wire` is
-    /// the result; a program also waits for `client_send` and `client_wake_up`.
+    /// The parts of the median latency, excluding the schedule lag. With kernel timestamps, the
+    /// result is `wire_to_wire`. A program also has to wait for `client_send` and `client_wake_up`.
     pub median_parts_ns: Option<Parts>,
-    /// The coverage of the kernel's timestamps or of the bypass.
+    /// The share of echoes with kernel timestamps, or the share that bypassed the stack.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stamped: Option<Stamps>,
 }
 
-/// The network devices, and those that could timestamp packets.
+/// The network devices of this machine, and the devices that can timestamp packets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Hardware {
     /// All devices of this machine.
     pub devices: Vec<String>,
-    /// The devices with their own clock (PTP), which could timestamp packets.
+    /// The devices that have their own clock (PTP) and can therefore timestamp packets.
     pub clocks: Vec<String>,
 }
 
-/// Measures the cost of measuring, in a tokio runtime with time and I/O enabled. Dropping the
-/// future ends the measurement immediately, except for the methods over veth, which run for up to
-/// two seconds on a blocking thread of the runtime. Dropping the runtime waits for that thread;
-/// shutting it down in the background does not.
+/// Measures the overhead of each timestamping method, in a tokio runtime with time and I/O enabled.
+/// Dropping the future ends the measurement immediately, except for the methods over veth, which
+/// run for up to two seconds on a blocking thread of the runtime. Dropping the runtime waits for
+/// that thread; shutting it down in the background does not.
 ///
 /// Returns a [`LoadError`] if no socket or thread is available. A method that does not work here is
 /// not an error.
@@ -153,7 +155,8 @@ async fn measure(echo: &Echo, stamps: StampsBy, spin: bool) -> Result<Found, Loa
     (plan.warmup_ns, plan.timeout_ns, plan.connections) = (WARMUP_NS, TIMEOUT_NS, 1);
     (plan.stamps, plan.spin) = (stamps, spin);
     if echo.stream {
-        // The request is as long as a datagram. It ends with the default delimiter for responses.
+        // The request has the same length as a datagram. It ends with the default delimiter for
+        // responses.
         plan.protocol.data = Some("x".repeat(63) + "\\n");
     }
     match run(&plan, pending(), |_| {}).await {
@@ -200,8 +203,9 @@ const METHODS: [(StampsBy, bool); 4] = [
 ];
 
 /// Measures the methods over a veth pair between two network namespaces of this process, because a
-/// bypass cannot reach its own machine. Without root privileges, each method reports that it lacks
-/// them. Runs to completion even if its caller is gone.
+/// bypass cannot reach the machine on which it runs. Without root privileges, each method reports
+/// that these privileges are missing. Runs to completion even if the caller's future has been
+/// dropped.
 async fn over_wire() -> Result<Vec<Method>, LoadError> {
     let measuring = tokio::task::spawn_blocking(|| match pair() {
         Ok((near, far)) => on(&near, &far),

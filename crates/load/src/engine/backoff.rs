@@ -2,10 +2,10 @@
 //!
 //! In a closed loop each response triggers the next request. If the server is down, attempts fail
 //! immediately. Without backoff, thousands of attempts per second would count as requests and take
-//! processor time from the process that restarts the server. So a connection that ended without a
-//! response backs off for 1 ms. The time doubles after each further failure in a row, up to 100 ms;
-//! any response resets it, whatever its status. An open loop needs no backoff, because its schedule
-//! determines when to try.
+//! processor time from the process that restarts the server. A connection that closes without a
+//! response therefore backs off for 1 ms. This time doubles after each further failure in a row, up
+//! to 100 ms. Any response resets it, whatever the response's status. An open loop needs no
+//! backoff, because its schedule determines when to try.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -20,7 +20,7 @@ pub(super) struct Backoff {
 
 impl Backoff {
     /// Starts a backoff for a connection that has closed `failures` times in a row without a
-    /// response. Has no effect on a connection that is backing off.
+    /// response. Has no effect on a connection that is already backing off.
     pub(super) fn begin(&mut self, id: usize, failures: u32, now_ns: u64) {
         if self.connections.insert(id) {
             self.until.insert((now_ns.saturating_add(span_ns(failures)), id));

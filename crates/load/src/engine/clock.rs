@@ -17,7 +17,8 @@ impl Clock {
         Clock { epoch }
     }
 
-    /// Returns the time since the start, in nanoseconds; negative before it.
+    /// Returns the time since the start of the schedule, in nanoseconds. Before the start, the time
+    /// is negative.
     pub(crate) fn now_ns(&self) -> i64 {
         self.at(Instant::now())
     }
@@ -28,7 +29,8 @@ impl Clock {
         nanoseconds(since) - nanoseconds(until)
     }
 
-    /// Returns the time since the start, in nanoseconds; zero before it.
+    /// Returns the time since the start of the schedule, in nanoseconds. Before the start, the time
+    /// is zero.
     pub(crate) fn elapsed_ns(&self) -> u64 {
         u64::try_from(self.now_ns()).unwrap_or(0)
     }
@@ -54,9 +56,9 @@ fn nanoseconds(span: Duration) -> i64 {
     i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// How much a sleep is shortened, to allow for the usual wake-up delay. If the wake-up is on time,
-/// the thread polls the sockets until the request is due. It does not yield: on a busy machine it
-/// would take milliseconds to get the processor back.
+/// The amount by which a sleep is shortened, to allow for the usual wake-up delay. If the wake-up
+/// is on time, the thread polls the sockets until the request is due. It does not yield the
+/// processor, because on a busy machine it would take milliseconds to get it back.
 const SLEEP_MARGIN_NS: i64 = 60_000;
 /// Duration of one poll of the sockets, including the time to read one response.
 const POLL_NS: i64 = 5_000;
@@ -65,7 +67,7 @@ const POLL_NS: i64 = 5_000;
 pub(super) struct Waiting {
     spin: bool,
     polled: bool,
-    /// Total time without work.
+    /// Total time during which the thread had no work.
     pub(super) idle_ns: u64,
 }
 
@@ -77,15 +79,16 @@ pub(super) enum Waited {
 
 impl Waiting {
     pub(super) fn new(spin: bool) -> Waiting {
-        // By default the kernel may delay a timer by 50 µs, to serve several timers at once. If
-        // setting the slack fails, requests are late by up to that much, and the lag shows it.
+        // By default the kernel may delay a timer by 50 µs, so that it can serve several timers
+        // together. If setting the timer slack fails, requests can be late by up to 50 µs, and the
+        // reported lag includes this delay.
         #[cfg(target_os = "linux")]
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         Waiting { spin, polled: false, idle_ns: 0 }
     }
 
-    /// Adds the part of an interval that lies before the next request is due. The rest of the
-    /// interval is lateness, not idle time.
+    /// Adds the part of an interval that precedes the time at which the next request is due. The
+    /// rest of the interval is lateness, not idle time.
     fn rested(&mut self, before_ns: i64, after_ns: i64) {
         self.idle_ns += (before_ns.max(0) - after_ns.max(0)).max(0).unsigned_abs();
     }

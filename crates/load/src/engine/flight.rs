@@ -1,10 +1,10 @@
 //! A request in flight, including one that must be sent again.
 //!
-//! A server that goes away reports which requests it has not processed (RFC 9113 §6.8). A user's
-//! client sends those again over another connection, and the user waits for the second response.
-//! The generator does the same: the request counts once, and its latency runs from the intended
-//! time as always. Its lag is the lag of the first attempt, because the server caused the later
-//! delay.
+//! A server that goes away reports which requests it has not processed (RFC 9113 §6.8). A real
+//! client sends these requests again over another connection, and its user waits for the response
+//! to the second attempt. The generator does the same: the request counts once, and its latency
+//! runs from the intended time as always. Its lag is the lag of the first attempt, because the
+//! server caused the later delay.
 //!
 //! The engine never repeats a request that the server may have processed. If the server closes a
 //! keep-alive connection while a request is being sent, the request counts as cut off.
@@ -18,7 +18,8 @@ use crate::results::outcome::{Crowd, Outcome};
 use crate::session::Whole;
 use crate::session::fault::{Fault, Left};
 
-/// Maximum number of attempts per request. A server that refused it this often will not process it.
+/// Maximum number of attempts per request. A server that has refused a request this often will not
+/// process it.
 pub(super) const ATTEMPTS_MAX: u32 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +54,7 @@ impl Due {
                 Flight { slot, opened, crowd, taken_ns, sent_ns, left, attempts }
             }
             Due::Resend(flight) => {
-                // The request waited for a connection, although for another reason.
+                // The request did wait for a connection, but for a different reason.
                 Flight { opened: true, attempts: flight.attempts + 1, ..flight }
             }
         }
@@ -103,8 +104,8 @@ pub(crate) enum Source {
         /// Requests due after this time are not sent.
         until_ns: i64,
     },
-    /// A closed loop: a request is due as soon as a connection is free. This is thread `thread` of
-    /// `threads`, counted over all machines.
+    /// A closed loop, in which a request is due as soon as a connection is free. This is thread
+    /// `thread` of `threads`, counted across all machines.
     Closed { schedule: Schedule, threads: u64, thread: u64, over: bool },
 }
 

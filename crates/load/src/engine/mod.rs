@@ -1,8 +1,8 @@
 //! A generator thread: waits for the intended times, sends requests and receives responses.
 //!
-//! The thread that waits for a request's time also sends the request, on its own connections. A
-//! hand-over to another thread would cost a wake-up, which takes longer than many services take to
-//! respond. To stay on time, the thread does at most a few microseconds of work per turn.
+//! The thread that waits for a request's time also sends the request, on its own connections.
+//! Handing the request over to another thread would take longer than many services take to respond.
+//! To stay on time, each iteration of the thread's loop takes at most a few microseconds.
 //!
 //! # How it waits
 //!
@@ -64,8 +64,8 @@ pub(crate) struct Task {
     pub(crate) orders: Arc<Orders>,
     pub(crate) notify: UnixStream,
     /// Channels that exchange empty records for full ones. A record contains a megabyte of
-    /// histograms: copying it would delay the next requests, and a lock around it would cost time
-    /// on every request.
+    /// histograms. Copying it would delay the next requests, and a lock around it would slow down
+    /// every request.
     pub(crate) empty: Receiver<Box<Record>>,
     pub(crate) full: SyncSender<Box<Record>>,
     pub(crate) warmup_ns: u64,
@@ -81,7 +81,7 @@ pub(crate) struct Orders {
 
 #[derive(Debug)]
 pub(crate) struct Measured {
-    /// The measurements that were not handed over before.
+    /// The measurements that have not been handed over yet.
     pub(crate) record: Box<Record>,
     pub(crate) last_ns: u64,
     pub(crate) sender: Sender,
@@ -103,7 +103,7 @@ impl Account {
         }
     }
 
-    /// Closes the account unless it is already closed. Returns its result.
+    /// Ends the measurement of idle time unless it has already ended. Returns its result.
     fn end(&mut self, now_ns: u64, waiting: &Waiting) -> Sender {
         let (begun_ns, before) = self.begun.unwrap_or((now_ns, None));
         *self.done.get_or_insert_with(|| {
@@ -124,16 +124,16 @@ struct Context {
     stamps: Option<Conversion>,
     outcomes: Vec<Outcome>,
     resends: Vec<Flight>,
-    /// How many connections are in use, including the one that takes the next request.
+    /// The number of connections in use, including the one that takes the next request.
     crowd: Crowd,
-    /// Deadlines of unwritten batches, in order, with their connections. Some batches may have been
-    /// written already.
+    /// Deadlines of unwritten batches in ascending order, each with its connection. Some batches
+    /// may have been written already.
     batches: VecDeque<(u64, usize)>,
     record: Box<Record>,
 }
 
 const NOTIFY: u64 = u64::MAX;
-/// Maximum number of requests sent in one turn, before responses are read.
+/// Maximum number of requests that are sent before responses are read.
 const SENDS_MAX: usize = 32;
 /// Maximum number of sockets handled before newly due requests are sent.
 const LOOKS_MAX: usize = 8;
@@ -146,9 +146,9 @@ struct Engine {
     source: Source,
     context: Context,
     pool: Pool,
-    /// The pool's connections, followed by retired ones, whose server is going away.
+    /// The pool's connections, followed by the retired connections, whose servers are going away.
     connections: Vec<Connection>,
-    /// Unused indexes of `connections` beyond the pool's.
+    /// The unused indexes in `connections` that follow those of the pool.
     vacant: Vec<usize>,
     /// The intended time, the connection and the token of each request in flight, by request index.
     /// Requests expire in the order of their indexes.
@@ -183,7 +183,7 @@ pub(crate) fn run(source: Source, task: Task) -> io::Result<Measured> {
         }
         match waiting.wait(engine.context.task.clock, until_ns, &mut engine.context.poller)? {
             Waited::Events(events) => engine.take_events(events),
-            // Send first: any other work would add lag.
+            // Send due requests first, because any other work would add lag.
             Waited::Due(now_ns) => engine.send_due(now_ns),
         }
     }
@@ -215,7 +215,7 @@ impl Context {
 
     fn hand_over(&mut self) {
         if let Ok(empty) = self.task.empty.try_recv() {
-            // There is room: the collector takes the last record before it offers an empty one.
+            // The channel has room, because the collector has already taken the previous record.
             let _ = self.task.full.try_send(std::mem::replace(&mut self.record, empty));
         }
     }
@@ -305,8 +305,8 @@ impl Engine {
         }
     }
 
-    /// Records the requests that are unfinished when a run ends early. Without them, the requests
-    /// that a stalled server or a late thread delays would be missing, as in a closed loop.
+    /// Records the requests that are unfinished when a run ends early. Otherwise the results would
+    /// omit requests that a stalled server or a late thread delays, as in a closed loop.
     fn cut(&mut self) {
         let now_ns = self.context.task.clock.now_ns();
         let elapsed_ns = at_least_zero(now_ns);
@@ -342,7 +342,7 @@ impl Engine {
 
     fn notified(&mut self) {
         let mut byte = [0; 8];
-        // If the read fails, no byte has arrived, and there is nothing to do.
+        // If the read fails, no byte has arrived, so there is nothing to do.
         let _ = (&self.context.task.notify).read(&mut byte);
     }
 
@@ -395,8 +395,8 @@ impl Engine {
         }
         let opens_anew = room && connection.is_closed();
         self.pool.put(id, outstanding, room);
-        // Use the new connection, because this thread cannot know yet whether the server has closed
-        // the other open ones as well.
+        // Use the new connection, because the server may also have closed other open ones, which
+        // this thread cannot know yet.
         if handed_back
             && opens_anew
             && let Some(due) = self.pool.next_resend()
@@ -433,7 +433,7 @@ fn at(ns: u64) -> i64 {
 /// A user's client opens another connection immediately, and so does this generator. The old
 /// connection retires: a new one takes its index, and the old one closes after its last request.
 /// The number of retired connections never exceeds the thread's number of connections. At that
-/// limit, connections keep their index, and requests wait. Cost: O(requests on the connection).
+/// limit, connections keep their index, and requests wait. Cost: O(n) for n open requests.
 impl Engine {
     /// Gives the index of this connection to a new one if the server is going away.
     pub(super) fn retire(&mut self, id: usize) {
@@ -489,7 +489,7 @@ mod tests {
     use std::sync::mpsc::sync_channel;
     use std::time::{Duration, Instant};
 
-    /// Returns a new task that has no orders, and the other end of its `notify`.
+    /// Returns a new task without orders, and the other end of its `notify`.
     pub(super) fn task(
         plan: &Plan,
         server: SocketAddr,
@@ -547,7 +547,7 @@ mod tests {
 
     #[test]
     fn requests_in_flight_or_overdue_when_the_run_ends_are_recorded() {
-        // All have been due for most of a second. One turn sends 32 of them.
+        // All requests are overdue by most of a second. One iteration of the loop sends 32.
         let (mut engine, _notify) = engine(50);
         engine.send_due(engine.context.task.clock.now_ns());
         engine.cut();

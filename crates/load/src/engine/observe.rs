@@ -1,22 +1,22 @@
 //! Hands the outcomes of measured requests to an observer.
 //!
-//! Each hand-over wakes another thread, which takes as long as sending several requests. So
-//! outcomes are handed over in batches, when no request is due.
+//! Each hand-over wakes another thread, which takes as long as sending several requests does.
+//! Therefore outcomes are handed over in batches, at times when no request is due.
 
 use tokio::sync::mpsc;
 
 use crate::results::outcome::Outcome;
 
-/// Number of outcomes between two hand-over attempts if requests are due all the time.
+/// Number of outcomes between two attempts to hand them over when requests are due all the time.
 const BATCH: usize = 256;
-/// Maximum number of outcomes that a thread keeps for a slow observer. Further ones are counted and
-/// dropped.
+/// Maximum number of outcomes that a thread keeps for a slow observer. Further outcomes are counted
+/// and dropped.
 const WAITING_MAX: usize = 1 << 16;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Listener {
     pub(crate) to: mpsc::Sender<Vec<Outcome>>,
-    /// Whether to report requests without a complete response as well.
+    /// Whether to also report requests that got no complete response.
     pub(crate) failures: bool,
 }
 
@@ -56,11 +56,11 @@ impl Observer {
         }
     }
 
-    /// Hands over the remaining outcomes, and waits as long as that takes. Returns the number of
-    /// dropped outcomes.
+    /// Hands over the remaining outcomes, and waits until the observer has taken them. Returns the
+    /// number of dropped outcomes.
     pub(crate) fn finish(&mut self) -> u64 {
         if let Some(Listener { to, .. }) = self.to.take().filter(|_| !self.batch.is_empty()) {
-            // Fails only if the observer is gone.
+            // This fails only if the observer has been dropped.
             let _ = to.blocking_send(std::mem::take(&mut self.batch));
         }
         self.dropped

@@ -1,8 +1,8 @@
 //! Waits for sockets with timeouts in nanoseconds.
 //!
 //! Timeouts in epoll are in milliseconds, which is too coarse for a load generator, and older
-//! kernels have no finer variant. So the thread waits for the epoll descriptor with ppoll, whose
-//! timeouts are in nanoseconds.
+//! kernels lack a variant of epoll with finer timeouts. So the thread waits for the epoll
+//! descriptor with ppoll, whose timeouts are in nanoseconds.
 
 use std::fmt;
 use std::io;

@@ -13,12 +13,13 @@ pub(super) enum Assigned {
     Dropped,
 }
 
-/// The connections with room, and the backlog. At most one of the two is non-empty, except
-/// momentarily.
+/// The connections with room, and the backlog. Except momentarily, at most one of these two
+/// collections is non-empty.
 #[derive(Debug)]
 pub(super) struct Pool {
-    /// Ordered by outstanding requests, then by index. With one request per connection, the first
-    /// free connection is used, and later ones are used only when many are needed.
+    /// The connections are ordered by their number of outstanding requests, then by index. With one
+    /// request per connection, the first free connection is used, and later connections are used
+    /// only when many are needed.
     free: BTreeSet<(usize, usize)>,
     load: Vec<Option<usize>>,
     backlog: VecDeque<Due>,
@@ -49,8 +50,8 @@ impl Pool {
     }
 
     /// Puts a request that a server has handed back into the backlog, in order of intended times.
-    /// The number of such requests needs no limit, because there are never more of them than there
-    /// were requests in flight.
+    /// This needs no limit, because there are never more of these requests than there were requests
+    /// in flight.
     pub(super) fn put_back(&mut self, flight: Flight) {
         let earlier = |due: &Due| due.slot().at_ns <= flight.slot.at_ns;
         let at = self.backlog.partition_point(earlier);

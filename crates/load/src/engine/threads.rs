@@ -28,7 +28,7 @@ use curtail_jitter::machine::keep_to;
 /// to initialize.
 pub(crate) const LEAD: Duration = Duration::from_millis(5);
 
-/// Running threads. Dropping them stops and joins them, which takes microseconds.
+/// Running threads. Dropping this value stops and joins them, which takes microseconds.
 #[derive(Debug)]
 pub(crate) struct Threads {
     pub(crate) clock: Clock,
@@ -73,7 +73,7 @@ impl Threads {
         for number in 0..plan.threads {
             let (notify, notified) = UnixStream::pair().map_err(LoadError::Thread)?;
             notified.set_nonblocking(true).map_err(LoadError::Thread)?;
-            // Room for the record on offer, and for the previous one.
+            // The channel has room for the record that is being offered and for the previous one.
             let ((empty, offers), (handed, full)) = (sync_channel(1), sync_channel(2));
             let (alive, end) = oneshot::channel();
             let source = source(plan, &schedule, part, number);
@@ -122,7 +122,7 @@ impl Threads {
 
     fn notify(&self) {
         for thread in &self.threads {
-            // Fails if the thread has ended.
+            // This fails if the thread has ended.
             let _ = io::Write::write(&mut &thread.notify, &[0]);
         }
     }
@@ -137,7 +137,7 @@ impl Threads {
         }
     }
 
-    /// Returns the merged records that were not handed over before, the intended time of the last
+    /// Returns the merged records that have not been handed over yet, the intended time of the last
     /// request, and the idle time of the threads. Call it after [`finished`](Threads::finished).
     pub(crate) fn join(mut self) -> Result<(Record, u64, Option<Sender>), LoadError> {
         let (mut all, mut last_ns, mut sender) = (Record::new(), 0, None::<Sender>);
@@ -160,7 +160,7 @@ impl Threads {
         let now_ns = self.clock.elapsed_ns();
         for thread in &self.threads {
             thread.full.try_iter().for_each(|record| together.merge(&record));
-            // Fails if a record is already on offer.
+            // This fails if a record has already been offered.
             let _ = thread.empty.try_send(Box::new(Record::with_room(now_ns, self.warmup_ns)));
         }
         together
@@ -196,7 +196,8 @@ impl Drop for Threads {
     fn drop(&mut self) {
         self.stop();
         for handle in self.threads.iter_mut().filter_map(|thread| thread.handle.take()) {
-            // An error is a panic of the thread, which the panic hook has printed.
+            // An error means that the thread panicked. The panic hook has already printed the
+            // message.
             let _ = handle.join();
         }
     }

@@ -15,7 +15,7 @@ use crate::engine::stamp::{self, Layer, Room};
 use crate::session::LENGTH_BYTES;
 use curtail_xdp::{Bypass, Port};
 
-/// Maximum number of bytes per read. A longer response takes several turns, between which due
+/// Maximum number of bytes per read. A longer response takes several reads, between which due
 /// requests are sent.
 const READ_BYTES: usize = 64 << 10;
 
@@ -155,8 +155,8 @@ impl Wire {
         Ok(written)
     }
 
-    /// Whether some written data may still be pending. The next write sends it, even a write
-    /// without new data.
+    /// Whether some written data may still be pending. The next write sends this data, even if that
+    /// write adds no new data.
     pub(super) fn unsent(&self) -> bool {
         matches!(&self.socket, Socket::PastStack(port) if port.unsent())
     }
@@ -182,8 +182,8 @@ impl Wire {
 
     fn read_once(&mut self, scratch: &mut Scratch) -> io::Result<usize> {
         let Scratch { bytes, room, received_ns, bypassed } = scratch;
-        // Reset first: even if this read fails, the values of another connection's read must not
-        // remain.
+        // Reset the values first: even if this read fails, those of another connection's read must
+        // not remain.
         (*received_ns, *bypassed) = (None, false);
         match (&mut self.socket, self.stamped) {
             (Socket::Stream(stream), false) => stream.read(bytes),
@@ -194,7 +194,7 @@ impl Wire {
             }
             (Socket::Datagram(socket), stamped) => {
                 let (mut length, rest) = bytes.split_at_mut(LENGTH_BYTES);
-                // The longest datagram fits.
+                // The buffer has room for the longest datagram.
                 let count = if stamped {
                     let (count, stamp) = stamp::read(socket, rest, room)?;
                     *received_ns = stamp;

@@ -2,7 +2,8 @@
 
 use std::io;
 
-/// Why a [`Plan`](crate::Plan) cannot run, or why a text cannot be parsed, and how to fix it.
+/// The reason why a [`Plan`](crate::Plan) cannot be run or a text cannot be parsed, with advice on
+/// how to fix it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlanError {
     /// A value is out of range, cannot be sent, or conflicts with another value.
@@ -16,10 +17,10 @@ pub enum PlanError {
 /// Why a run did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The plan cannot run.
+    /// The plan cannot be run.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The host has no address.
+    /// The host name does not resolve to any address.
     #[error("cannot resolve {host}: {source}; check the name, or write an IP address")]
     Resolve {
         /// The host.

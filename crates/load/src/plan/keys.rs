@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::error::PlanError;
 
-/// Maximum number of requests after all keys are filled in.
+/// Maximum number of requests after each `{key}` has been replaced with every key.
 pub const RENDERED_MAX: usize = 1_000_000;
 pub(crate) const PLACE: &str = "{key}";
 /// The largest exponent. With a larger exponent, nearly all requests would have the first key.
@@ -17,7 +17,7 @@ const EXPONENT_MAX: f64 = 10.0;
 /// How often each key is requested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub enum KeyDistribution {
-    /// All keys equally often.
+    /// All keys are requested equally often.
     #[default]
     Uniform,
     /// Keys are numbered from 0, and key *k* is requested in proportion to (*k* + 1)^-*s*, with *s*
@@ -90,7 +90,7 @@ enum Draw {
 impl KeyPicker {
     pub(crate) fn new(keys: Keys, rng: Pcg64Mcg) -> KeyPicker {
         let count = keys.count.max(1);
-        // Fails only for values that `Keys::check` rejects.
+        // This fails only for values that `Keys::check` rejects.
         let draw = match keys.distribution {
             KeyDistribution::Uniform => Uniform::new(0, count as u64).ok().map(Draw::Uniform),
             KeyDistribution::Zipf(exponent) => {

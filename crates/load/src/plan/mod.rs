@@ -47,10 +47,10 @@ pub enum Pace {
     },
     /// A closed loop: each connection sends its next request when it has received the response to
     /// the previous one. This finds a server's capacity. It measures the latencies of a service
-    /// that never has more users than there are connections, and omits the time that further users
-    /// would wait (coordinated omission). A connection that closed without a response backs off
-    /// before it is reopened: 1 ms at first, doubled after each further failure in a row, at most
-    /// 100 ms.
+    /// that never has more users than there are connections. The time that additional users would
+    /// have to wait is not included (coordinated omission). A connection that closed without a
+    /// response backs off before it is reopened. The backoff is 1 ms at first and doubles after
+    /// each further failure in a row, up to 100 ms.
     Closed,
 }
 
@@ -69,8 +69,8 @@ impl Pace {
 /// How precise the percentiles must be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Precision {
-    /// Maximum half width of the 95 % confidence interval, divided by the percentile. Above 0 and
-    /// below 1.
+    /// Maximum half width of the 95 % confidence interval, divided by the percentile. Must be above
+    /// 0 and below 1.
     pub relative: f64,
     /// The percentiles, in thousandths, above 0 and below 1000.
     pub per_mille: Vec<u32>,
@@ -101,8 +101,8 @@ pub struct Plan {
     /// invalid.
     pub until: Option<Precision>,
     /// Maximum number of concurrent connections, 1 to 65,536. Each is opened on first use and kept
-    /// open. A request takes the connection with the fewest outstanding requests, or the first of
-    /// them if several are equal.
+    /// open. A request is sent on the connection with the fewest outstanding requests, or on the
+    /// first of these connections if there are several.
     pub connections: usize,
     /// Maximum number of requests that wait for a connection when all are busy. The wait is part of
     /// the latency. Further requests are dropped, which makes the run invalid.
@@ -129,7 +129,7 @@ pub struct Plan {
     /// sooner, but each occupies a processor.
     pub spin: bool,
     /// The processors on which the threads run: one per thread, in order. If empty, the system
-    /// decides. [`Processors::reserve`] keeps other threads off them.
+    /// decides. [`Processors::reserve`] keeps other threads off these processors.
     pub processors: Processors,
     /// The source of send and receive timestamps ([`Report::stamps`](crate::Report::stamps)).
     pub stamps: StampsBy,
@@ -166,8 +166,8 @@ impl Plan {
         }
     }
 
-    /// Returns the schedule of this plan, the same one on every call. The schedule of a closed loop
-    /// has no times.
+    /// Returns the schedule of this plan, which is the same on every call. The schedule of a closed
+    /// loop contains no times.
     pub fn schedule(&self) -> Result<Schedule, PlanError> {
         let schedule = match &self.pace {
             Pace::Open { profile, arrivals } => {
@@ -202,7 +202,7 @@ impl Plan {
         }
     }
 
-    /// Rejects a plan that cannot run. [`run`](crate::run) calls this first.
+    /// Rejects a plan that cannot be run. [`run`](crate::run) calls this first.
     pub fn check(&self) -> Result<(), PlanError> {
         let refuse = |message: String| Err(PlanError::Value(message));
         self.schedule()?;
@@ -215,7 +215,7 @@ impl Plan {
             let rate = profile.mean(ns);
             let requests = rate * (ns as f64 / 1e9);
             if requests < 1.0 {
-                // Rounds to three digits.
+                // Rounds to three significant digits.
                 let requests: f64 = format!("{requests:.2e}").parse().unwrap_or(requests);
                 return Err(PlanError::FewerThanOne(format!(
                     "rate {rate:?} × duration {} is {requests:?} requests, fewer than one; use a higher rate \
@@ -311,12 +311,13 @@ pub fn parse_header(text: &str) -> Result<(String, String), PlanError> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// The unit of a burst length whose text has no unit. No plan contains such a burst, so its value
-/// is never used.
+/// The unit of a burst length that is written without a unit. No plan contains such a burst, so its
+/// value is never used.
 const UNIT_NS: f64 = 1e6;
 
-/// An arrival process in a serialized plan. A trace includes its gaps, because its file exists only
-/// on the machine that made the plan: deserializing never opens a file.
+/// An arrival process in a serialized plan. The serialized form of a trace includes its gaps,
+/// because the trace file exists only on the machine where the plan was made. Deserializing never
+/// opens a file.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Process {

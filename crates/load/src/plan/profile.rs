@@ -23,7 +23,7 @@ use crate::plan::error::PlanError;
 /// machine can maintain.
 pub const RATE_MAX: f64 = 1e6;
 
-/// Maximum number of steps of a profile.
+/// Maximum number of steps in a profile.
 pub const STEPS_MAX: usize = 1000;
 
 /// The rate over time. Rates are per second, above 0 and at most [`RATE_MAX`].
@@ -60,8 +60,8 @@ impl Profile {
         }
     }
 
-    /// Returns the profile's own duration in nanoseconds: the sum of its steps. `None` for other
-    /// profiles.
+    /// Returns the profile's own duration in nanoseconds, which is the sum of the durations of its
+    /// steps. Returns `None` for other profiles.
     pub fn own_ns(&self) -> Option<u64> {
         match self {
             Profile::Steps(steps) => {
@@ -110,7 +110,7 @@ impl Profile {
             )));
         }
         match rates.into_iter().find(|rate| !(*rate > 0.0 && *rate <= RATE_MAX)) {
-            // Debug prints large and small rates with an exponent.
+            // `Debug` formats very large and very small rates with an exponent.
             Some(rate) => Err(PlanError::Value(format!(
                 "rate {} must be above 0 and at most 1000000 requests per second",
                 format!("{rate:?}").trim_end_matches(".0")
@@ -120,7 +120,8 @@ impl Profile {
     }
 
     /// Returns the time at which `requests` requests are due, in nanoseconds from the start of the
-    /// measured time, which lasts `ns`. After the end of that time, the last rate continues.
+    /// measured time. The measured time lasts `ns`. After the end of that time, the last rate
+    /// continues.
     pub(crate) fn due_ns(&self, requests: f64, ns: u64) -> f64 {
         match self {
             Profile::Steady(rate) => requests / rate * 1e9,

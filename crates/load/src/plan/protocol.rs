@@ -1,4 +1,4 @@
-//! Protocol settings beyond the target.
+//! Protocol settings that are not part of the target.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -24,8 +24,8 @@ pub enum Batch {
     /// Each request immediately.
     #[default]
     Off,
-    /// By Nagle's algorithm (RFC 896): while the server has yet to acknowledge earlier data, new
-    /// requests are collected and written together.
+    /// According to Nagle's algorithm (RFC 896): while the server has yet to acknowledge earlier
+    /// data, new requests are collected and written together.
     Nagle,
     /// When the first request of a batch has waited for `wait_ns`, or when the batch has `most`
     /// requests.
@@ -70,27 +70,28 @@ pub struct Protocol {
     pub batch: Batch,
     /// Which server certificates are trusted.
     pub trust: Trust,
-    /// The schema of gRPC messages, which are then written as JSON. It is a `.proto` file, or a
-    /// descriptor set from `protoc --include_imports --descriptor_set_out`.
+    /// The schema of gRPC messages. If there is a schema, messages are written as JSON. The schema
+    /// is a `.proto` file, or a descriptor set from `protoc --include_imports
+    /// --descriptor_set_out`.
     pub schema: Option<PathBuf>,
     /// How a `tcp` connection finds the end of a response.
     pub response_end: ResponseEnd,
     /// The length of a datagram, in bytes: 8 to 65,507.
     pub datagram_bytes: usize,
-    /// The method of HTTP requests that have none of their own. The default is `POST` for requests
-    /// that have a body, and `GET` for all others.
+    /// The method of HTTP requests that do not specify one. The default is `POST` for requests that
+    /// have a body, and `GET` for all others.
     pub method: Option<String>,
     /// The request to send if there are no [`queries`](crate::Plan::queries): a gRPC message, a
-    /// command, or text with escapes (`tcp`). For HTTP, the body of each request that has none of
-    /// its own.
+    /// command, or text with escapes (`tcp`). For HTTP, the body of each request that does not
+    /// specify one.
     pub data: Option<String>,
     /// The keys that replace `{key}` in a request.
     pub keys: Option<Keys>,
 }
 
 impl Default for Protocol {
-    /// HTTP/1.1, 100 streams, no pipelining, no batches, the system's certificate authorities,
-    /// responses that end with a newline, datagrams of 64 bytes.
+    /// The defaults are HTTP/1.1, 100 streams, no pipelining, no batches, the system's certificate
+    /// authorities, responses that end with a newline, and datagrams of 64 bytes.
     fn default() -> Protocol {
         Protocol {
             http2: false,
@@ -123,9 +124,9 @@ pub enum Trust {
 /// How the end of a response is found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ResponseEnd {
-    /// After this number of bytes, above zero.
+    /// The response ends after this number of bytes, which must be above zero.
     Bytes(u64),
-    /// After this delimiter, which has 1 to 1,024 bytes.
+    /// The response ends after this delimiter, which consists of 1 to 1,024 bytes.
     Until(Vec<u8>),
 }
 

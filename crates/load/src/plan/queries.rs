@@ -12,14 +12,14 @@ use crate::session::requests::check_line;
 /// The order in which a run sends its queries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueryOrder {
-    /// In the given order, repeatedly.
+    /// The queries are sent in the given order, and the list is repeated.
     #[default]
     InOrder,
     /// Each query is drawn uniformly at random, with the plan's seed.
     Random,
-    /// In rounds. Each round sends every query once: the first round in the given order, each later
-    /// one in a new random order. At any time, the number of measured requests differs by at most
-    /// one between any two queries.
+    /// Each round sends every query once. The first round uses the given order, and each later
+    /// round uses a new random order. At any time, the numbers of measured requests for any two
+    /// queries differ by at most one.
     Rounds,
 }
 

@@ -1,8 +1,8 @@
 //! The intended time and the query of each request.
 //!
-//! Nothing here depends on the events of a run. Times and queries are drawn from separate streams,
-//! so two runs with the same seed send the same queries at any rate, and the gaps of two Poisson
-//! schedules with different rates differ only by a factor.
+//! Nothing here depends on the events of a run. Times and queries are drawn from separate random
+//! streams. As a result, two runs with the same seed send the same queries at any rate, and the
+//! gaps of two Poisson schedules with different rates differ only by a constant factor.
 
 use curtail_dist::arrivals::{self, Arrivals};
 use curtail_dist::seed;
@@ -33,7 +33,7 @@ pub struct Slot {
 ///
 /// The same arguments give the same slots on every machine.
 ///
-/// Cost: one draw per slot, two with random queries; constant memory.
+/// Cost: one draw per slot, or two if queries are drawn at random, and constant memory.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     /// `None` if the schedule has no times.
@@ -66,13 +66,13 @@ impl Schedule {
         Schedule { clock: None, picker, index: 0, warmup_ns: 0, extent: None, measured: 0 }
     }
 
-    /// Sends `count` queries (0 counts as 1) in this order.
+    /// Sends `count` queries in this order. A `count` of 0 is treated as 1.
     pub fn with_queries(mut self, count: usize, order: QueryOrder) -> Schedule {
         let count = count.max(1) as u64;
         self.picker.count = count;
         self.picker.order = match order {
             QueryOrder::InOrder => Order::Cycled { from: 0 },
-            // Fails only for an empty range.
+            // This fails only for an empty range.
             QueryOrder::Random => {
                 Uniform::new(0, count).map_or(Order::Cycled { from: 0 }, Order::Random)
             }
@@ -81,7 +81,8 @@ impl Schedule {
         self
     }
 
-    /// Draws a key for each request from these keys, with a separate stream of the same seed.
+    /// Draws a key from this set for each request, using a separate random stream with the same
+    /// seed.
     pub fn with_keys(mut self, keys: Option<Keys>, seed: u64) -> Schedule {
         let rng = seed::rng(seed::stream(seed, &[b"load", b"keys"]));
         self.picker.keys = keys.map(|keys| KeyPicker::new(keys, rng));
@@ -110,7 +111,8 @@ impl Schedule {
 }
 
 impl Schedule {
-    /// Returns the next request, intended for `at_ns`. `None` if that is past the end.
+    /// Returns the next request, intended for `at_ns`. Returns `None` if that time is past the end
+    /// of the schedule.
     pub(crate) fn slot(&mut self, at_ns: u64) -> Option<Slot> {
         let warmup = at_ns < self.warmup_ns;
         let over = match self.extent {
@@ -165,7 +167,7 @@ impl Clock {
     /// order.
     fn next(&mut self, index: u64, warmup_ns: u64, measured_ns: u64) -> u64 {
         let at_ns = match &mut self.process {
-            // A product, because the rounding errors of a sum would accumulate.
+            // This is a product, because the rounding errors of a sum would accumulate.
             None => index as f64 * self.gap_ns,
             Some(process) => process.next_ns(),
         };
@@ -195,7 +197,7 @@ enum Order {
     Cycled {
         from: u64,
     },
-    /// 64 bits on every platform, so that a seed draws the same values everywhere.
+    /// The values have 64 bits on every platform, so that a seed draws the same values everywhere.
     Random(Uniform<u64>),
     /// The queries of this round, and how many of them have been picked.
     Rounds {

@@ -3,10 +3,11 @@
 //! Each sender draws the whole schedule and sends its own part. Together they send exactly what one
 //! sender would have sent, for every arrival process.
 //!
-//! Machines start a few microseconds apart. A random process is therefore divided at random, from
-//! the plan's seed: the parts of a Poisson process are independent Poisson processes, and their sum
-//! is Poisson even if they are shifted relative to each other. Equal gaps are divided round-robin,
-//! so that each machine has equal gaps. Threads start together and take requests round-robin.
+//! Machines start a few microseconds apart. A random process is therefore divided at random, using
+//! the plan's seed. The parts of a Poisson process are independent Poisson processes, and their sum
+//! is a Poisson process even if they are shifted relative to each other. Equal gaps are divided
+//! round-robin, so that each machine has equal gaps. Threads start together and take requests
+//! round-robin.
 //!
 //! Cost: every thread draws the whole schedule, which takes a few tens of nanoseconds per request.
 
@@ -78,7 +79,7 @@ enum Dealer {
 impl Dealer {
     fn new(plan: &Plan, machines: u64) -> Dealer {
         let random = !matches!(&plan.pace, Pace::Open { arrivals: Arrivals::Constant, .. });
-        // Fails only for zero machines.
+        // This fails only for zero machines.
         match Uniform::new(0, machines).ok().filter(|_| random && machines > 1) {
             Some(draw) => {
                 let rng = seed::rng(seed::stream(plan.seed, &[b"load", b"machines"]));
@@ -155,7 +156,7 @@ mod tests {
                     test(std::slice::from_ref(&times), &profile.scaled(1.0 / 3.0), 20 * SECOND)
                         .unwrap();
                 assert!(!part.failed, "{rate} {machine} {part:?}");
-                // A shift longer than the gaps.
+                // The shift is longer than the gaps.
                 together.extend(times.iter().map(|at_ns| at_ns + machine * 4_000_000));
             }
             together.sort_unstable();

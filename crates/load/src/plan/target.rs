@@ -21,7 +21,7 @@ pub enum Scheme {
     Grpcs,
     /// The text protocol of memcached.
     Memcached,
-    /// RESP2, the protocol of Redis and many others.
+    /// RESP2, the protocol of Redis and many compatible servers.
     Redis,
     /// Raw bytes in both directions.
     Tcp,
@@ -91,10 +91,10 @@ impl fmt::Display for Scheme {
 #[serde(try_from = "String", into = "String")]
 pub struct Target {
     scheme: Scheme,
-    /// Without the brackets of an IPv6 address.
+    /// The host, without the brackets of an IPv6 address.
     host: String,
     port: u16,
-    /// Empty for protocols without paths.
+    /// The path, which is empty for protocols without paths.
     path: String,
 }
 

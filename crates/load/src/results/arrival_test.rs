@@ -1,14 +1,14 @@
 //! Tests whether the requests were sent as the arrival process requires.
 //!
-//! The gaps of Poisson arrivals, in profile time, are exponential with mean 1. The
-//! Kolmogorov–Smirnov test compares the gaps between the requests *as sent* with that distribution.
-//! D is the largest difference between the two distribution functions; its probability under the
-//! hypothesis is known.
+//! In profile time, the gaps between Poisson arrivals are exponentially distributed with mean 1.
+//! The Kolmogorov–Smirnov test compares the gaps between the requests *as sent* with that
+//! distribution. D is the largest difference between the two distribution functions; its
+//! probability under the hypothesis is known.
 //!
 //! For a long run, the test uses a sample of its gaps, from blocks spread evenly over the run
 //! (`sends`).
 //!
-//! Cost: O(n log n) once, at the end.
+//! Cost: O(n log n), once at the end of the run.
 
 use serde::Serialize;
 
@@ -27,7 +27,8 @@ const D_FINE: f64 = 0.1;
 /// The result of the test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ArrivalTest {
-    /// The number of gaps compared: all, or for a long run those in blocks spread evenly over it.
+    /// The number of gaps that were compared. In a long run, only the gaps in blocks that are
+    /// spread evenly over the run are compared.
     pub gaps: usize,
     /// The largest difference between the distribution functions, 0 to 1.
     pub d: f64,
@@ -37,9 +38,9 @@ pub struct ArrivalTest {
     pub failed: bool,
 }
 
-/// Tests send times, in nanoseconds since the start of the measured time, which lasts
-/// `measured_ns`. The times are ascending within each block, and only gaps inside a block count.
-/// Returns `None` if there are too few.
+/// Tests send times, which are given in nanoseconds since the start of the measured time. The
+/// measured time lasts `measured_ns`. The times are ascending within each block, and only gaps
+/// inside a block count. Returns `None` if there are too few gaps.
 pub(crate) fn test(
     blocks: &[Vec<u64>],
     profile: &Profile,
@@ -61,12 +62,14 @@ pub(crate) fn test(
     Some(ArrivalTest { gaps: gaps.len(), d, p_value, failed: p_value < ALPHA && d > D_FINE })
 }
 
-/// Returns the probability that `n` draws differ by `d` or more from their own distribution
-/// function: Kolmogorov's limit, with Stephens' correction for small `n`.
+/// Returns the probability that the distribution of `n` draws differs by `d` or more from the
+/// distribution from which they were drawn. Uses Kolmogorov's limit, with Stephens' correction for
+/// small `n`.
 fn p_value(d: f64, n: f64) -> f64 {
     let x = d * (n.sqrt() + 0.12 + 0.11 / n.sqrt());
     if x < 0.3 {
-        // Here the sum below converges slowly, and its value is 1 to five digits.
+        // For such a small argument, the sum below converges slowly, but its value is 1 to five
+        // digits.
         return 1.0;
     }
     let term = |j: i32| {
@@ -91,13 +94,13 @@ mod tests {
 
     #[test]
     fn p_values_are_those_of_the_tables() {
-        // Critical values for large n: 1.358 at 5 %, 1.628 at 1 %, 1.949 at 0.1 %.
+        // For large n, the critical values are 1.358 at 5 %, 1.628 at 1 % and 1.949 at 0.1 %.
         for (x, p) in [(1.358, 0.05), (1.628, 0.01), (1.949, 0.001)] {
             let n: f64 = 1e6;
             let found = p_value(x / n.sqrt(), n);
             assert!((found / p - 1.0).abs() < 0.02, "{x}: {found}");
         }
-        // Small n: 0.409 is critical at 5 % for n = 10.
+        // For n = 10, the critical value at 5 % is 0.409.
         assert!((p_value(0.409, 10.0) - 0.05).abs() < 0.005);
         assert_eq!(p_value(1e-9, 100.0), 1.0);
     }
@@ -113,8 +116,8 @@ mod tests {
                 result.p_value
             });
             let p_values: Vec<f64> = p_values.collect();
-            // Under the hypothesis, p-values are uniform: the shares have standard deviations of
-            // 2.5 %, 0.5 % and 0.16 %.
+            // Under the hypothesis, p-values are uniformly distributed, so the shares have standard
+            // deviations of 2.5 %, 0.5 % and 0.16 %.
             for (below, most) in [(0.5, 0.6), (0.01, 0.03), (0.001, 0.006)] {
                 let share = p_values.iter().filter(|p| **p < below).count() as f64 / 400.0;
                 assert!(share <= most, "{text}: {share} are below {below}");
@@ -130,7 +133,7 @@ mod tests {
             let sent = times(&profile, &arrivals, 1, 5_000);
             assert!(test(&sent, &profile, 20_000_000_000).unwrap().failed, "{arrivals}");
         }
-        // The same number of requests at another rate.
+        // Send the same number of requests at a different rate.
         let sent = times(&Profile::Steady(1_500.0), &Arrivals::Poisson, 1, 5_000);
         assert!(test(&sent, &profile, 20_000_000_000).unwrap().failed);
     }

@@ -1,4 +1,4 @@
-//! The facts that a report needs besides the record of the run.
+//! The facts that a report needs in addition to the record of the run.
 
 use curtail_dist::arrivals::Arrivals;
 use curtail_jitter::machine::Taken;
@@ -8,7 +8,7 @@ use crate::plan::profile::Profile;
 use crate::plan::{Extent, Pace, Plan, Precision};
 use crate::results::sender::Sender;
 
-/// The facts that a report needs besides the record of the run.
+/// The facts that a report needs in addition to the record of the run.
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
     /// `None` for a closed loop.
@@ -33,7 +33,8 @@ pub(crate) struct Facts {
     pub(crate) stamps: Option<Stamping>,
     /// The idle time of the threads, if known.
     pub(crate) sender: Option<Sender>,
-    /// The share of the machine that other processes and the hypervisor took, if known.
+    /// The share of the machine's processor time that other processes and the hypervisor took, if
+    /// known.
     pub(crate) machine: Option<Taken>,
     /// The agent's address, if this is an agent's part of a load.
     pub(crate) agent: Option<String>,
@@ -60,7 +61,7 @@ impl Facts {
             }
             Pace::Closed => (None, false),
         };
-        // The run ends when one more request would have been due.
+        // The run ends at the time when one more request would have been due.
         let gap_ns = profile.as_ref().map_or(0, |profile| (1e9 / profile.first()) as u64);
         let early_ns = end.cut_ns.or(end.enough_ns);
         let (planned_ns, end_ns) = match plan.extent {
@@ -99,8 +100,8 @@ impl Facts {
         self.end_ns.saturating_sub(self.start_ns)
     }
 
-    /// Returns the mean rate, per second, of this many requests in the measured time. `None` for a
-    /// closed loop.
+    /// Returns the mean rate per second if there were this many requests in the measured time.
+    /// `None` for a closed loop.
     pub(crate) fn per_second(&self, requests: u64) -> Option<f64> {
         let seconds = self.measured_ns() as f64 / 1e9;
         self.profile.as_ref().map(|_| requests as f64 / seconds).filter(|rate| rate.is_finite())

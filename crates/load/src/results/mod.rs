@@ -1,4 +1,5 @@
-//! The outcomes of requests: counts during a run, then percentiles, intervals and verdicts.
+//! The outcomes of requests: counts that are collected during a run, and percentiles, confidence
+//! intervals and verdicts that are derived from them.
 
 pub(crate) mod arrival_test;
 pub(crate) mod blocks;

@@ -7,13 +7,14 @@ use crate::results::facts::Facts;
 use crate::results::limit::short;
 use crate::results::verdict::{Fields, typed};
 
-/// A remark on a report. Its JSON has the form of [`Invalid`](crate::Invalid).
+/// A remark on a report. Its JSON has the same form as the JSON of [`Invalid`](crate::Invalid).
 #[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the messages document the fields")]
 #[non_exhaustive]
 pub enum Note {
-    /// Other processes or the hypervisor took much of the machine, and a sending thread waited for a processor.
+    /// Other processes or the hypervisor took much of the machine's processor time, and a sending
+    /// thread waited for a processor.
     #[error(
         "these figures describe {}, not only the server: during the measurement, {taken}",
         machine(agent.as_ref())
@@ -57,8 +58,8 @@ fn machine(agent: Option<&String>) -> String {
 /// Returns the note about the machine, if the machine was busy.
 pub(crate) fn busy_machine(facts: &Facts) -> Option<Note> {
     let taken = facts.machine.filter(Taken::is_much)?;
-    // A server on this machine counts as another process. It matters only if it kept a sending
-    // thread waiting.
+    // A server on this machine counts as another process. The server's processor time matters only
+    // if a sending thread had to wait for a processor.
     let waited = facts.sender.is_some_and(|sender| sender.kept_waiting());
     let matters = waited || Taken { others: 0.0, ..taken }.is_much();
     matters.then_some(Note::BusyMachine { agent: facts.agent.clone(), taken })

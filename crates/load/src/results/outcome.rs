@@ -9,7 +9,7 @@ use crate::session::fault::{Fault, Left, Wait};
 /// How many connections of a thread were in use, including the one that took the request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Crowd {
-    /// At most half of them.
+    /// At most half of the connections were in use.
     Few,
     #[default]
     Some,
@@ -25,11 +25,12 @@ pub(crate) struct Outcome {
     pub(crate) crowd: Crowd,
     /// When a connection took the request.
     pub(crate) taken_ns: u64,
-    /// When the system accepted the last byte of the request. `None` if it never did.
+    /// When the system accepted the last byte of the request. `None` if the system never accepted
+    /// it.
     pub(crate) sent_ns: Option<u64>,
-    /// The timestamp of the departure of the request's last byte.
+    /// The timestamp at which the request's last byte left.
     pub(crate) left_ns: Option<u64>,
-    /// The timestamp of the arrival of the response's last byte.
+    /// The timestamp at which the response's last byte arrived.
     pub(crate) came_ns: Option<u64>,
     /// When the response was complete, or the request failed.
     pub(crate) done_ns: u64,
@@ -59,7 +60,7 @@ impl Outcome {
         Outcome { result, ..Outcome::never_sent(slot, now_ns) }
     }
 
-    /// The time from the intended time until a connection took the request.
+    /// The delay between the intended time and the moment at which a connection took the request.
     pub(crate) fn lag_ns(&self) -> u64 {
         self.taken_ns.saturating_sub(self.slot.at_ns)
     }
@@ -69,12 +70,12 @@ impl Outcome {
         self.done_ns.saturating_sub(self.taken_ns)
     }
 
-    /// The time from the intended time until the request ended.
+    /// The time between the intended time and the end of the request.
     pub(crate) fn latency_ns(&self) -> u64 {
         self.done_ns.saturating_sub(self.slot.at_ns)
     }
 
-    /// Where the request was when the run ended. `None` if the request had already ended.
+    /// The state of the request when the run ended. `None` if the request had already ended.
     pub(crate) fn left(&self) -> Option<Left> {
         match &self.result {
             Err(Fault::Unfinished(left)) => Some(*left),
@@ -99,7 +100,8 @@ impl Outcome {
 /// Minimum number of responses for a reliable mean.
 const RESPONSES_MIN: u64 = 30;
 
-/// Number and sum of response times, each measured from when a connection took the request.
+/// The number and the sum of response times. Each response time starts when a connection takes the
+/// request.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Busy {
     pub(crate) count: u64,

@@ -23,28 +23,28 @@ pub struct Errors {
     pub connect: u64,
     /// The connection opened, but the TLS handshake or a TLS record failed.
     pub tls: u64,
-    /// No complete response arrived in time. The time includes waiting for and opening a
-    /// connection.
+    /// No complete response arrived in time. This time includes the wait for a connection and the
+    /// time to open it.
     pub timeout: u64,
     /// The server closed or reset the connection before the end of its response.
     pub reset: u64,
     /// The bytes from the server are not a valid response, or the response is too long.
     pub malformed: u64,
-    /// A complete response with a status of 500 to 599.
+    /// The response was complete and had a status of 500 to 599.
     pub status_5xx: u64,
-    /// A complete response with any other status outside 200 to 299.
+    /// The response was complete and had any other status outside 200 to 299.
     pub status_other: u64,
-    /// An error reply of a protocol other than HTTP: a gRPC status other than OK, memcached's
-    /// `ERROR`, or Redis's `-ERR`.
+    /// The server sent an error reply in a protocol other than HTTP: a gRPC status other than OK,
+    /// memcached's `ERROR`, or Redis's `-ERR`.
     pub refused: u64,
-    /// Never sent: all connections were busy and the backlog was full.
+    /// The request was never sent, because all connections were busy and the backlog was full.
     pub dropped: u64,
-    /// Sent, or about to be sent on a connection, when the run ended early.
+    /// When the run ended early, the request had been sent or was about to be sent on a connection.
     pub in_flight: u64,
-    /// Due but not sent when the run ended early: no connection was free, or the sending thread was
-    /// late.
+    /// When the run ended early, the request was due but had not been sent, because no connection
+    /// was free or the sending thread was late.
     pub overdue: u64,
-    /// Due on an agent that was lost, and in none of its records.
+    /// The request was due on an agent that was lost, and none of the agent's records contains it.
     pub unreported: u64,
 }
 
@@ -142,47 +142,49 @@ impl fmt::Display for Errors {
     }
 }
 
-/// When a record is handed to a thread, it has enough preallocated memory to measure for this long.
-/// The value is twice the usual time between two swaps of records, because a thread may swap late.
+/// A record that is handed to a thread has enough preallocated memory to measure for this long. The
+/// value is twice the usual time between two swaps of records, because a thread may swap late.
 const ROOM_NS: u64 = 1_000_000_000;
 
-/// Creates an empty latency histogram: three significant digits of nanoseconds, up to slightly
-/// above the longest timeout. Higher values are recorded as the maximum.
+/// Creates an empty latency histogram in nanoseconds. It has three significant digits and a range
+/// that ends slightly above the longest timeout. Higher values are recorded as the maximum.
 #[must_use]
 pub fn histogram() -> Histogram<u64> {
     let most_ns = TIMEOUT_NS_MAX + 1_000_000_000;
     Histogram::new_with_max(most_ns, 3).expect("the bound and the digits are constants in range")
 }
 
-/// Creates a histogram with four digits whose range grows with its values.
+/// Creates a histogram with four significant digits and a range that grows with its values.
 pub(super) fn growing_histogram() -> Histogram<u64> {
     let mut counts = Histogram::new(4).expect("four digits are in range");
     counts.auto(true);
     counts
 }
 
-/// The measurements so far. Values are in nanoseconds unless stated otherwise.
+/// The measurements of a run or of a part of it. Values are in nanoseconds unless stated otherwise.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// Latencies of good responses, from the intended time.
+    /// Latencies of good responses, measured from the intended times.
     #[serde(with = "sent")]
     pub(crate) latency: Histogram<u64>,
-    /// A lower bound on the latency of every other request: the timeout for one that failed, its
-    /// age for one that was unfinished when the run ended.
+    /// A lower bound on the latency of every other request. For a request that failed, this is the
+    /// timeout. For a request that was unfinished when the run ended, it is the request's age.
     #[serde(with = "sent")]
     pub(crate) at_least: Histogram<u64>,
-    /// Latencies of good responses, from when a connection took the request.
+    /// Latencies of good responses, measured from when a connection took the request.
     #[serde(with = "sent")]
     pub(crate) uncorrected: Histogram<u64>,
-    /// Schedule lag of all requests except dropped ones and those of lost agents.
+    /// Schedule lag of all requests except dropped requests and requests that were due on lost
+    /// agents.
     #[serde(with = "sent")]
     pub(crate) lag: Histogram<u64>,
-    /// The values of `latency` and `at_least`, in blocks of time.
+    /// The values of `latency` and `at_least`, divided into blocks of time.
     pub(crate) blocks: Blocks,
     /// Send times of a sample of the requests, in nanoseconds since the measured time began.
     pub(crate) sends: Sends,
-    /// When good responses ended, including the warm-up, in microseconds from the start of the
-    /// schedule. Four digits, because it is used to count the responses in a time window.
+    /// The times at which good responses ended, including the warm-up, in microseconds from the
+    /// start of the schedule. The histogram has four significant digits, because it is used to
+    /// count the responses in a time window.
     #[serde(serialize_with = "sent::serialize", deserialize_with = "sent::growing")]
     pub(crate) ends_us: Histogram<u64>,
     /// The parts of the latencies of good responses.
@@ -204,7 +206,7 @@ pub(crate) struct Record {
     /// Number of requests that a connection took, or that failed while waiting, including the
     /// warm-up.
     pub(crate) sent: u64,
-    /// How many of those requests got a good response, and how many did not.
+    /// The number of those requests that got a good response, and the number that did not.
     pub(crate) answered: u64,
     pub(crate) failed: u64,
     /// Number of measured requests that found all connections busy and had to wait.
@@ -220,8 +222,8 @@ pub(crate) struct Record {
     /// Number of connections closed because of extraneous data after a good response, including the
     /// warm-up.
     pub(crate) unasked: u64,
-    /// How many good responses have a kernel timestamp of the request's departure, and how many
-    /// have one of the response's arrival.
+    /// The number of good responses with a kernel timestamp for the departure of the request, and
+    /// the number with a kernel timestamp for the arrival of the response.
     pub(crate) left_stamps: u64,
     pub(crate) came_stamps: u64,
     /// Number of times that the timestamp clock was set.
@@ -316,7 +318,7 @@ impl Record {
         self.failed_since = if good { 0 } else { self.failed_since + 1 };
         *if good { &mut self.answered } else { &mut self.failed } += 1;
         if good {
-            // Fails only if the range would exceed the address space.
+            // This fails only if the range would exceed the address space.
             let _ = self.ends_us.record(outcome.done_ns / 1_000);
             match outcome.crowd {
                 Crowd::Few => self.few_busy.add(1, outcome.uncorrected_ns()),
@@ -375,11 +377,11 @@ impl Record {
         let [so_far_ns, measured_ns] = [now_ns, until_ns].map(|ns| ns.saturating_sub(warmup_ns));
         record.blocks = Blocks::with_room(so_far_ns, measured_ns - so_far_ns);
         record.sends = Sends::with_room();
-        // Fails as in `add`.
+        // This can fail only as in `add`.
         let _ = record.ends_us.record(until_ns / 1_000);
         let Record { latency, at_least, uncorrected, lag, ends_us, .. } = &mut record;
         for counts in [latency, at_least, uncorrected, lag, ends_us] {
-            // Writes to every page.
+            // Resetting the histogram writes to every page.
             black_box(counts).reset();
         }
         record
@@ -410,7 +412,8 @@ impl Record {
         self.failed_since = before + other.failed_since;
         self.last_good_ns = self.last_good_ns.max(other.last_good_ns);
         self.last_error_ns = self.last_error_ns.max(other.last_error_ns);
-        // `min` on the options would return `None`.
+        // Do not call `min` on the options, because it would return `None` if one of them is
+        // `None`.
         let both = self.first_error.take().into_iter().chain(other.first_error.clone());
         self.first_error = both.min();
         self.sent += other.sent;
@@ -424,7 +427,7 @@ impl Record {
         self.unasked += other.unasked;
         self.left_stamps += other.left_stamps;
         self.came_stamps += other.came_stamps;
-        // All threads see the same clock.
+        // All threads see the same steps of the clock.
         self.clock_steps = self.clock_steps.max(other.clock_steps);
         self.unobserved += other.unobserved;
     }
@@ -435,7 +438,7 @@ mod tests {
     use super::*;
     use crate::session::Whole;
 
-    /// Adds responses to requests every 2 ms, starting at `from`.
+    /// Adds one request with a response every 2 ms, starting at `from`.
     fn add(record: &mut Record, from: u64, requests: u64, warmup_ns: u64) {
         for index in from..from + requests {
             let slot = Slot { index, at_ns: index * 2_000_000, query: 0, warmup: false };

@@ -13,7 +13,7 @@ use crate::results::sender::Sender;
 use crate::results::summary::{Intervals, Splits, Summary};
 use crate::results::verdict::{Invalid, Withheld};
 
-/// The result of a run. Serializes to the JSON of `curtail load`.
+/// The result of a run. Serializes to the JSON document that `curtail load` prints.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// Whether the figures describe the planned requests. True if `invalid_because` is empty.
@@ -21,21 +21,22 @@ pub struct Report {
     /// Why the run is not valid.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub invalid_because: Vec<Invalid>,
-    /// Whether the run was cut short. Requests that were unfinished at that time count: see
-    /// [`Errors::unfinished`].
+    /// Whether the run was cut short. The report also counts the requests that were unfinished at
+    /// that time: see [`Errors::unfinished`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
-    /// Whether this was a closed loop, whose latencies omit the waits of further users.
+    /// Whether this was a closed loop, whose latencies do not include the time that additional
+    /// users would have to wait.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub closed_loop: bool,
-    /// The time in which measured requests were sent, in nanoseconds.
+    /// The duration of the period in which measured requests were sent, in nanoseconds.
     pub measured_ns: u64,
     /// The mean rate of the plan, per second. `None` for a closed loop.
     pub offered_rate: Option<f64>,
     /// Good responses per second in a window, which is the measured time shifted by the median
-    /// latency. A steady stream of requests gets its responses in this window. A slow last response
-    /// does not extend the window, and responses that arrive long after the last request do not
-    /// count.
+    /// latency. If requests are sent at a steady rate, their responses arrive in this window. A
+    /// slow last response does not extend the window, and responses that arrive long after the last
+    /// request do not count.
     pub achieved_rate: f64,
     /// The number of measured requests that were due.
     pub requests: u64,
@@ -49,8 +50,8 @@ pub struct Report {
     /// The requests without a good response.
     pub errors: Errors,
     /// Latencies of all requests from their intended times: the time that a user waits. A failed
-    /// request counts as at least the timeout, and one that was unfinished when the run ended as at
-    /// least its age.
+    /// request counts as at least the timeout. A request that was unfinished when the run ended
+    /// counts as at least its age.
     pub latency_ns: Summary,
     /// The fields of `latency_ns` that are lower bounds because some requests failed or were
     /// unfinished.
@@ -63,10 +64,10 @@ pub struct Report {
     /// Why the 99.9th percentile is missing although there are enough samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub withheld: Option<Withheld>,
-    /// Latencies of good responses from when a connection took their requests.
+    /// Latencies of good responses, measured from when a connection took the request.
     pub uncorrected_ns: Summary,
-    /// The time from the intended time until a connection took the request, for all requests that
-    /// were sent, or that waited for a connection until their timeout.
+    /// The delay between the intended time and the moment at which a connection took the request.
+    /// It covers all requests that were sent or that waited for a connection until their timeout.
     pub schedule_lag_ns: Summary,
     /// Remarks on the figures. There may be remarks whether or not the run is valid.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -74,9 +75,9 @@ pub struct Report {
     /// The idle time of the sending threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender: Option<Sender>,
-    /// The share of this machine that other processes and the hypervisor took during the run. A
-    /// server on this machine counts as another process. `None` if the run was very short, or if
-    /// agents sent the load: each agent then has its own share.
+    /// The share of this machine's processor time that other processes and the hypervisor took
+    /// during the run. A server on this machine counts as another process. `None` if the run was
+    /// very short or if agents sent the load. In the latter case, each agent has its own share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<Taken>,
     /// The result of the arrival test: whether the requests of a Poisson plan were sent as Poisson
@@ -94,13 +95,13 @@ pub struct Report {
     #[serde(skip_serializing_if = "is_zero")]
     pub sent_again: u64,
     /// The number of connections closed because of extraneous data after a good response, including
-    /// the warm-up. The response was complete, and counts.
+    /// the warm-up. Such a response was complete, and it is counted.
     #[serde(skip_serializing_if = "is_zero")]
     pub unasked: u64,
-    /// When requests failed. `None` if none did.
+    /// When requests failed. `None` if no request failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failures: Option<Failures>,
-    /// The part of each agent, if agents sent the load.
+    /// The results of each agent, if agents sent the load.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<AgentReport>,
     /// The maximum difference between the start times of two agents, in nanoseconds.
@@ -132,7 +133,7 @@ impl Report {
         all
     }
 
-    /// Returns a warning for people if the generator fell behind its schedule, or if the 99.9th
+    /// Returns a human-readable warning if the generator fell behind its schedule, or if the 99.9th
     /// percentile is withheld.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
@@ -155,7 +156,7 @@ fn is_zero(count: &u64) -> bool {
 /// When requests failed. Times are nanoseconds since the start of the schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failures {
-    /// The error of the first failure, for people.
+    /// The error message of the first failure.
     pub first: String,
     /// When the first request failed.
     pub first_at_ns: u64,
@@ -163,29 +164,33 @@ pub struct Failures {
     pub last_at_ns: u64,
     /// When the last good response arrived.
     pub last_good_at_ns: Option<u64>,
-    /// The number of failures since then. It is large if the server died.
+    /// The number of failures since the last good response. This number is large if the server
+    /// died.
     pub since_last_good: u64,
 }
 
 /// The quality of the timestamps that the kernel or a device took.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stamps {
-    /// The share of good responses that have a timestamp of their request's departure, 0 to 1.
+    /// The share of good responses that have a timestamp for the departure of their request, 0 to
+    /// 1.
     pub sent_coverage: f64,
-    /// The share of good responses that have a timestamp of their arrival.
+    /// The share of good responses that have a timestamp for their own arrival.
     pub received_coverage: f64,
     /// The number of packets that were sent before timestamping was enabled.
     pub unstamped_warmup: u32,
-    /// The time that timestamps add to sending and receiving a packet, in nanoseconds: the median
-    /// on the loopback device, measured before the run. 0 if a device took the timestamps.
+    /// The time that timestamping adds to sending and receiving a packet, in nanoseconds. It is the
+    /// median on the loopback device, measured before the run, or 0 if a device took the
+    /// timestamps.
     pub cost_ns: u64,
     /// The number of times that the timestamp clock (of the system or the device) was set during
-    /// the run. Earlier timestamps are dropped.
+    /// the run. Timestamps from before the last change are dropped.
     pub clock_steps: u32,
     /// Network devices of this machine with a hardware clock, which could timestamp packets but
     /// were not used.
     pub hardware_clocks: Vec<String>,
-    /// The devices that took the timestamps, one on each machine, if the plan asks for that.
+    /// The devices that took the timestamps, one on each machine, if the plan asks for device
+    /// timestamps.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hardware: Vec<DeviceClock>,
     /// The bypass of the network stack, if the plan asks for it. The timestamps are then this

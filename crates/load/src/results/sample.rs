@@ -1,4 +1,4 @@
-//! One request with all of its times.
+//! A request and all of its times.
 
 use crate::results::outcome::Outcome;
 use crate::results::record::Errors;
@@ -8,8 +8,8 @@ use crate::session::fault::Fault;
 /// The outcome and the times of a measured request. Times are nanoseconds since the start of the
 /// schedule.
 ///
-/// Requests that were unfinished when the run ended are samples. Requests that were dropped because
-/// the backlog was full are not; [`Errors::dropped`] counts them.
+/// Requests that were unfinished when the run ended are included as samples. Requests that were
+/// dropped because the backlog was full are not samples; [`Errors::dropped`] counts them.
 #[derive(Debug, Clone)]
 pub struct Sample {
     /// The request's position in the schedule, counting the warm-up. Runs of one plan send the same
@@ -19,9 +19,11 @@ pub struct Sample {
     pub query: usize,
     /// The intended send time.
     pub intended_ns: u64,
-    /// When a connection took the request, or when the request failed without one.
+    /// The time at which a connection took the request, or at which the request failed without a
+    /// connection.
     pub taken_ns: u64,
-    /// When the system accepted the last byte of the request. `None` if it never did.
+    /// When the system accepted the last byte of the request. `None` if the system never accepted
+    /// it.
     pub sent_ns: Option<u64>,
     /// When the response was complete, the request failed, or the run ended.
     pub done_ns: u64,
@@ -31,12 +33,12 @@ pub struct Sample {
     /// When the last byte of the response arrived, according to the kernel, if timestamps were
     /// requested.
     pub kernel_received_ns: Option<u64>,
-    /// Whether the response is complete and has a good status. Only then is there a latency.
+    /// Whether the response is complete and has a good status. Only such a response has a latency.
     pub good: bool,
-    /// The length of the response body, in bytes; 0 without a complete response.
+    /// The length of the response body in bytes, or 0 if there is no complete response.
     pub body_bytes: u64,
-    /// Only readers of the sample format the result, because the sending threads have no time for
-    /// it.
+    /// The result is formatted when a sample is read, because the sending threads have no time to
+    /// do it.
     result: Result<Status, Fault>,
 }
 

@@ -1,9 +1,10 @@
 //! The idle time of the sending threads.
 //!
-//! A thread that is always busy reads late and sends late, so its figures describe the generator.
-//! Its processor time alone does not show that, because shortly before a request is due, a thread
-//! polls instead of sleeping. So idle time is counted directly, and `/proc/thread-self/schedstat`
-//! adds the time that the thread waited for a processor.
+//! A thread that is always busy reads responses late and sends requests late, so its figures
+//! describe the generator instead of the server. Its processor time alone does not show that,
+//! because shortly before a request is due, a thread polls instead of sleeping. So idle time is
+//! counted directly, and `/proc/thread-self/schedstat` adds the time that the thread waited for a
+//! processor.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +24,7 @@ pub struct Sender {
     /// The share of the time when no request was due and no socket was ready.
     pub idle: f64,
     /// The share of the time that the thread spent on a processor. `None` if the system does not
-    /// count it.
+    /// report it.
     pub ran: Option<f64>,
     /// The share of the time that the thread spent in the run queue: the thread was ready, but
     /// other threads used its processor.
@@ -31,8 +32,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Computes the shares. `schedstat` is the time on a processor and in the run queue, in
-    /// nanoseconds.
+    /// Computes the shares. `schedstat` contains the time on a processor and the time in the run
+    /// queue, in nanoseconds.
     pub(crate) fn of(elapsed_ns: u64, idle_ns: u64, schedstat: Option<[u64; 2]>) -> Sender {
         let share = |ns: u64| (ns as f64 / elapsed_ns.max(1) as f64).min(1.0);
         let [ran, queued] = [0, 1].map(|at| schedstat.map(|of| share(of[at])));
@@ -63,8 +64,8 @@ impl Sender {
     }
 }
 
-/// Returns the calling thread's time on a processor and in the run queue, in nanoseconds. `None` if
-/// the system does not count them.
+/// Returns the calling thread's time on a processor and in the run queue, in nanoseconds. Returns
+/// `None` if the system does not report them.
 pub(crate) fn schedstat() -> Option<[u64; 2]> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let mut fields = text.split_ascii_whitespace().map_while(|field| field.parse().ok());

@@ -1,20 +1,21 @@
 //! A sample of send times: blocks of consecutive requests, spread evenly over the run.
 //!
-//! The send times of all requests of a long run would take gigabytes, and the first ones do not
-//! represent the others. So every *n*th block of [`BLOCK`] requests is kept, by position in the
-//! schedule. If there are too many, *n* doubles and half of the blocks are dropped, so that the
-//! rest are still spread evenly. All threads use the same positions, so they keep parts of the same
-//! blocks. The choice does not depend on the times, so the gaps inside blocks are an unbiased
-//! sample.
+//! The send times of all requests of a long run would take gigabytes of memory, and the first send
+//! times are not representative of the others. Therefore only every *n*th block of [`BLOCK`]
+//! requests is kept, counted by position in the schedule. If too many send times are kept, *n*
+//! doubles and half of the blocks are dropped, so that the rest are still spread evenly. All
+//! threads use the same positions, so they keep parts of the same blocks. The choice of blocks does
+//! not depend on the times, so the gaps inside blocks are an unbiased sample.
 //!
 //! Cost: one comparison per request, and 16 bytes per send time. All threads together keep at most
 //! [`KEPT_MAX`] send times, or twice that if their *n* differ.
 
 use serde::{Deserialize, Serialize};
 
-/// Number of consecutive requests in a block. One gap per block is lost. An agent's part of a block
-/// is short, and long gaps rarely fit into it: with 64 agents, each has 16 requests of a block, and
-/// the arrival test finds a false difference of 0.03, well below its limit.
+/// Number of consecutive requests in a block. One gap is lost at the boundary of each block. An
+/// agent's part of a block is short, and long gaps rarely fit into it. With 64 agents, each agent
+/// has 16 requests of a block, and the arrival test finds a difference of 0.03 that does not exist.
+/// This is well below the limit of the test.
 pub(crate) const BLOCK: u64 = 1024;
 /// Maximum number of send times.
 pub(crate) const KEPT_MAX: usize = 1 << 15;
@@ -33,7 +34,7 @@ impl Sends {
         Sends { every: 1, kept: Vec::new() }
     }
 
-    /// Creates an empty sample with capacity for the maximum.
+    /// Creates an empty sample with capacity for the maximum number of send times.
     pub(crate) fn with_room() -> Sends {
         Sends { every: 1, kept: Vec::with_capacity(KEPT_MAX) }
     }
@@ -57,7 +58,7 @@ impl Sends {
         self.kept.extend(other.kept.iter().filter(|(index, _)| is_kept(*index, every)));
     }
 
-    /// Returns the times, block by block, ascending within each block.
+    /// Returns the times block by block, in ascending order within each block.
     pub(crate) fn blocks(mut self) -> Vec<Vec<u64>> {
         self.kept.sort_unstable();
         let blocks = self.kept.chunk_by(|(one, _), (next, _)| one / BLOCK == next / BLOCK);
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     /// Returns the send times that `threads` threads keep for `requests` requests. The threads hand
-    /// over their times now and then.
+    /// over their times occasionally.
     fn kept(threads: u64, requests: u64) -> Vec<Vec<u64>> {
         let mut all = Sends::new();
         for thread in 0..threads {

@@ -8,15 +8,15 @@ use serde::{Deserialize as _, Deserializer, Serializer};
 use crate::results::record::{Record, growing_histogram, histogram};
 use crate::results::sends::KEPT_MAX;
 
-/// Maximum of any count in a message. Agents send two messages per second, and a run is shorter
-/// than a century.
+/// Maximum value of any count in a message. Agents send two messages per second, and a run is
+/// shorter than a century.
 pub(crate) const COUNT_MAX: u64 = 1 << 32;
 /// Maximum number of send times that an agent keeps.
 const SENDS_MAX: usize = 2 * KEPT_MAX;
 /// Text from another machine is truncated to this length.
 const TEXT_CHARS: usize = 300;
 /// The maximum value of a growing histogram: 35 years in microseconds. It limits the memory that
-/// the histogram can take.
+/// the histogram can use.
 const GROWN_MAX: u64 = 1 << 50;
 
 impl Record {

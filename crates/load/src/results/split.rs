@@ -1,4 +1,4 @@
-//! Splits latencies into schedule lag, sending, time on the wire, and our own wake-up.
+//! Splits latencies into schedule lag, sending, time on the wire, and this program's own wake-up.
 //!
 //! A percentile is split in the same proportions as the requests with the nearest ranks, so its
 //! parts add up to it. (Percentiles of the parts would not: the requests that are slowest to send
@@ -18,16 +18,16 @@ const AROUND: u64 = 20;
 /// The parts of a latency, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Parts {
-    /// From the intended time until a connection took the request.
+    /// The time from a request's intended time until a connection took the request.
     pub schedule_lag: u64,
-    /// From then until the system accepted the last byte of the request; with kernel timestamps,
-    /// until that byte left. Includes opening a connection.
+    /// The time from then until the system accepted the last byte of the request or, with kernel
+    /// timestamps, until that byte left. This includes the time to open a connection.
     pub client_send: u64,
-    /// From then until the last byte of the response arrived; without kernel timestamps, until this
-    /// program read it.
+    /// The time from then until the last byte of the response arrived or, without kernel
+    /// timestamps, until this program read it.
     pub wire_to_wire: u64,
-    /// From then until this program read the last byte. 0 without kernel timestamps, because
-    /// `wire_to_wire` then includes this part.
+    /// The time from then until this program read the last byte. Without kernel timestamps, it is
+    /// 0, because `wire_to_wire` then includes this part.
     pub client_wake_up: u64,
 }
 
@@ -35,8 +35,8 @@ impl Parts {
     /// Returns the parts of a complete response. They add up to its latency.
     pub(crate) fn of(outcome: &Outcome) -> Parts {
         let (taken, done) = (outcome.taken_ns, outcome.done_ns);
-        // A response may arrive before the whole request is sent, and the kernel's clock and ours
-        // may differ by a few microseconds.
+        // A response may arrive before the whole request is sent, and the kernel's clock may differ
+        // from this program's clock by a few microseconds.
         let sent = outcome.left_ns.or(outcome.sent_ns).unwrap_or(done).clamp(taken, done);
         let came = outcome.came_ns.filter(|_| outcome.left_ns.is_some()).unwrap_or(done);
         let came = came.clamp(sent, done);
@@ -130,7 +130,7 @@ impl Split {
     }
 
     /// Returns the sums of the parts of the requests with ranks from `first` up to `end`. A bucket
-    /// that is partly inside counts proportionally.
+    /// that lies only partly in that range counts proportionally.
     fn ranks(&self, first: u64, end: u64) -> [f64; 4] {
         let (mut below, mut sums) = (0, [0.0; 4]);
         for bucket in &self.buckets {
@@ -173,7 +173,7 @@ impl TryFrom<Vec<Sparse>> for Split {
 /// Number of buckets per factor of two.
 const LINEAR: u32 = 64;
 const LINEAR_BITS: u32 = LINEAR.ilog2();
-/// Number of buckets. More than enough for the longest timeout.
+/// Number of buckets. This is more than enough for the longest timeout.
 pub(crate) const BUCKETS: usize = (37 - LINEAR_BITS as usize) * LINEAR as usize;
 
 /// Returns the bucket of a latency in nanoseconds. Each factor of two is divided into buckets of

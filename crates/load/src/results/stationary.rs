@@ -1,9 +1,10 @@
 //! Tests whether the latencies rose or fell during the run.
 //!
-//! If a run is not stationary, its percentiles do not describe any moment of it. If a queue grows,
-//! for example, they depend on the length of the run. The Mann–Kendall test detects a trend of any
-//! shape in the medians and the 90th percentiles of blocks of time. It checks whether, over all
-//! pairs of blocks, the later value is above the earlier one more often than chance would explain.
+//! If a run is not stationary, its percentiles do not describe any particular moment of the run. If
+//! a queue grows, for example, the percentiles depend on the length of the run. The Mann–Kendall
+//! test detects a trend of any shape in the medians and the 90th percentiles of blocks of time. It
+//! checks whether, over all pairs of blocks, the later value is above the earlier one more often
+//! than chance would explain.
 //!
 //! Cost: O(blocks²), once.
 
@@ -11,7 +12,7 @@ use crate::results::blocks::Blocks;
 
 /// The test's quantile: at 3.29 standard deviations the false-positive rate is 0.001.
 const Z: f64 = 3.29;
-/// A smaller factor between the first and the last third is irrelevant.
+/// The smallest relevant factor between the first and the last third of the run.
 const FACTOR_FINE: f64 = 1.25;
 /// Minimum number of blocks for a conclusion.
 const BLOCKS_MIN: usize = 10;
@@ -20,7 +21,7 @@ const REQUESTS_MIN: u64 = 20;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Trend {
-    /// The percentile that has the trend, in percent.
+    /// The percentile that shows the trend, in percent.
     pub(crate) percentile: u32,
     /// Mean of the percentile over the first and the last third of the blocks, in nanoseconds.
     pub(crate) first_ns: u64,
@@ -58,7 +59,7 @@ fn trend_of(values: &[f64]) -> Option<(u64, u64)> {
     let factor = (last / first).max(first / last);
     // Neighboring blocks correlate in a queue, so chance causes larger deviations than for
     // independent values. Twice Kendall's deviation allows for a correlation of 0.6. A small number
-    // of blocks cannot reach that limit, so three quarters of the maximum is then enough.
+    // of blocks cannot reach that limit, so three quarters of the maximum are then sufficient.
     let limit = (2.0 * Z * deviation).min(0.75 * count * (count - 1.0) / 2.0);
     (s.abs() > limit && factor > FACTOR_FINE).then_some((first as u64, last as u64))
 }

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 use crate::results::blocks::Blocks;
 use crate::results::split::{Parts, Split};
 
-/// Minimum number of samples above a reported percentile. With fewer, its value would be a matter
-/// of chance.
+/// Minimum number of samples above a reported percentile. With fewer samples, the value of the
+/// percentile would be a matter of chance.
 pub const SAMPLES_ABOVE_MIN: u64 = 10;
 
-/// Percentiles and other figures of a distribution of latencies in nanoseconds, to three digits.
-/// `None` (`null` in JSON) for a percentile with fewer than [`SAMPLES_ABOVE_MIN`] samples above it,
-/// and for everything if there are no samples.
+/// Percentiles and other figures of a distribution of latencies in nanoseconds, rounded to three
+/// significant digits. `None` (`null` in JSON) for a percentile with fewer than
+/// [`SAMPLES_ABOVE_MIN`] samples above it, and for everything if there are no samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the names of the fields document them")]
 pub struct Summary<T = u64> {
@@ -26,7 +26,7 @@ pub struct Summary<T = u64> {
 }
 
 impl Summary {
-    /// Summarizes samples, in nanoseconds.
+    /// Summarizes samples, which are given in nanoseconds.
     #[must_use]
     pub fn of(samples: &Histogram<u64>) -> Summary {
         let some = !samples.is_empty();
@@ -62,7 +62,7 @@ impl Summary {
         (summary, bounds.map(|((_, name), _)| name).collect())
     }
 
-    /// Drops the percentile of a field.
+    /// Removes the percentile with this field name.
     pub(crate) fn forget(&mut self, field: &str) {
         let Summary { p50, p90, p95, p99, p999, .. } = self;
         let percentiles = [p50, p90, p95, p99, p999].into_iter().zip(Summary::<u64>::FIELDS);
@@ -85,13 +85,13 @@ impl Summary {
 const PER_MILLE: [u32; 5] = [500, 900, 950, 990, 999];
 
 /// Whether a percentile would be higher if the requests without a good response had taken forever.
-/// Their bounds alone do not show this, because they may be below the percentile.
+/// The lower bounds on their latencies do not show this, because they may be below the percentile.
 fn may_be_higher(answered: &Histogram<u64>, all: &Histogram<u64>, per_mille: u32) -> bool {
     let rank = (u128::from(all.len()) * u128::from(per_mille)).div_ceil(1_000) as u64;
     if rank > answered.len() {
         return true;
     }
-    // Half a rank below, because the quantile of a rank may round to the next one.
+    // Use half a rank less, because the quantile of a rank may be rounded to the next rank.
     let quantile = (rank.max(1) as f64 - 0.5) / answered.len() as f64;
     let highest = answered.value_at_quantile(quantile);
     !all.equivalent(highest, all.value_at_quantile(f64::from(per_mille) / 1_000.0))
@@ -133,8 +133,8 @@ pub struct Percentiles<T> {
 pub type Splits = Percentiles<Parts>;
 
 /// The 95 % confidence intervals of a latency's percentiles, in nanoseconds: lower and upper bound.
-/// Also `None` if the intervals cannot be estimated, because the run is too short or its latencies
-/// vary too much from one part to another.
+/// A value is also `None` if the interval cannot be estimated because the run is too short or its
+/// latencies vary too much from one part to another.
 pub type Intervals = Percentiles<[u64; 2]>;
 
 impl<T: Copy> Percentiles<T> {
@@ -164,7 +164,7 @@ impl<T: Copy> Percentiles<T> {
 }
 
 impl Splits {
-    /// Returns the display names of the parts. Omits the last one unless it is measured.
+    /// Returns the display names of the parts. Omits the last part unless it is measured.
     #[must_use]
     pub fn names(&self) -> &'static [&'static str] {
         let separate = self.each().iter().flatten().any(|parts| parts.client_wake_up > 0);
@@ -172,12 +172,13 @@ impl Splits {
     }
 }
 
-/// Returns the parts of the percentiles of `all` requests. `None` for a percentile at which no
-/// request had a good response.
+/// Returns the parts of the percentiles of `all` requests. A value is `None` if no request at that
+/// percentile had a good response.
 pub(crate) fn splits(split: &Split, latency: &Summary, all: u64) -> Splits {
     let latency = latency.each();
     Percentiles::of(|at, per_mille| {
-        // `split` contains only good responses. The other requests are the slowest.
+        // `split` contains only good responses. All other requests are considered slower than
+        // these.
         let quantile = f64::from(per_mille) / 1_000.0 * all as f64 / split.count() as f64;
         split.at(Some(quantile).filter(|quantile| *quantile <= 1.0)?, latency[at]?)
     })
@@ -188,7 +189,7 @@ pub(crate) fn intervals(samples: &Histogram<u64>, blocks: &Blocks, latency: &Sum
     Percentiles::of(|at, per_mille| latency[at].and(interval(samples, blocks, per_mille)))
 }
 
-/// Returns the 95 % confidence intervals of the ratios of [`Summary::over`].
+/// Returns the 95 % confidence intervals of the ratios that [`Summary::over`] returns.
 #[must_use]
 pub fn ratio_intervals(
     (this, sure): (&Summary, &Intervals),
@@ -215,8 +216,8 @@ fn ratio_interval(
 }
 
 /// Returns the interval of one percentile, which is given in thousandths. Its bounds are the
-/// percentiles at both bounds of the share, widened to whole buckets because positions in a bucket
-/// are unknown. `blocks` estimates the error of the share.
+/// percentiles at both bounds of the share. They are widened to whole buckets, because the
+/// positions of values within a bucket are unknown. `blocks` estimates the error of the share.
 pub(crate) fn interval(
     samples: &Histogram<u64>,
     blocks: &Blocks,
@@ -224,7 +225,7 @@ pub(crate) fn interval(
 ) -> Option<[u64; 2]> {
     let share = f64::from(per_mille) / 1_000.0;
     let half = blocks.share_error(samples.value_at_quantile(share))?.half_width();
-    // No bound exists past the last sample.
+    // There is no bound beyond the last sample.
     let inside = share - half > 0.0 && (1.0 - share - half) * samples.len() as f64 >= 1.0;
     let at = |quantile| samples.value_at_quantile(quantile);
     inside.then(|| [samples.lowest_equivalent(at(share - half)), at(share + half)])
@@ -253,17 +254,17 @@ mod tests {
             let off = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
             assert!(off < 1e-9, "{found:?}, not {expected:?}");
         };
-        // Only one of the two is uncertain.
+        // Only one of the two values is uncertain.
         near([100, 400], [100, 100], [1.0, 4.0]);
         near([200, 200], [50, 200], [1.0, 4.0]);
-        // Both are uncertain by a factor of 2, and the errors add up like the legs of a right
-        // triangle.
+        // Both values are uncertain by a factor of 2, and the errors add up like the legs of a
+        // right triangle.
         let both = 2.0_f64.powf(2.0_f64.sqrt());
         near([100, 400], [50, 200], [2.0 / both, 2.0 * both]);
         near([0, 200], [100, 100], [0.0, 2.0]);
     }
 
-    /// All hiccups have the same length, so the 99th percentile stays in one bucket for every
+    /// All hiccups have the same length, so the 99th percentile is in the same bucket for every
     /// share.
     #[test]
     fn an_interval_is_no_narrower_than_a_bucket() {

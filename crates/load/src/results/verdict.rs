@@ -1,6 +1,7 @@
 //! Judges whether a run measured what its plan requires.
 //!
-//! A verdict must not depend on chance, so rules about time ignore [`FEW`] requests or fewer.
+//! A verdict must not depend on chance, so the rules about time ignore a problem that affects
+//! [`FEW`] requests or fewer.
 
 use hdrhistogram::Histogram;
 use serde::ser::SerializeStruct as _;
@@ -17,16 +18,17 @@ type Judged = (u32, u64);
 
 /// Up to the 95th percentile, the acceptable lag is just above the wake-up latency of a thread in a
 /// virtual machine (50 to 200 µs), so a larger lag means that the generator does not keep up. Above
-/// that percentile, a single time slice of another process is decisive.
+/// that percentile, a single time slice of another process determines the lag.
 const JUDGED: [Judged; 4] = [(500, 250_000), (900, 250_000), (950, 250_000), (990, 1_000_000)];
-/// Judged separately, because a few time slices of other processes spoil this percentile and no
-/// other.
+/// This percentile is judged separately, because a few time slices of other processes can spoil it
+/// without affecting the others.
 const JUDGED_ALONE: Judged = (999, 1_000_000);
-/// The acceptable lag at a percentile, as a share of the uncorrected latency there: too small to
-/// change a decision. It refers to the uncorrected latency because the corrected one includes the
-/// lag.
+/// The acceptable lag at a percentile, as a share of the uncorrected latency at that percentile.
+/// Such a lag is too small to change a decision. The share refers to the uncorrected latency,
+/// because the corrected latency includes the lag.
 const LAG_SHARE_FINE: f64 = 0.05;
-/// The time to send a few requests. The generator cannot maintain gaps that are shorter than this.
+/// The time that it takes to send a few requests. The generator cannot maintain gaps that are
+/// shorter than this.
 const LAG_NEGLIGIBLE_NS: u64 = 50_000;
 /// The acceptable share of requests that got no good response in time.
 const SHORT_SHARE_FINE: f64 = 0.03;
@@ -34,20 +36,22 @@ const SHORT_SHARE_FINE: f64 = 0.03;
 const UNASKED_SHARE_FINE: f64 = 0.03;
 /// This many requests or fewer are not enough for a verdict.
 const FEW: u64 = 3;
-/// The acceptable share of failed requests: the share above p99.9.
+/// The acceptable share of failed requests, which is the share of requests above p99.9.
 const FAILED_SHARE_FINE: f64 = 0.001;
 
-/// Why a report is not reliable. In JSON `{"kind": …, fields…, "text": …}`; the text is for people.
+/// Why a report is not reliable. The JSON has the form `{"kind": …, fields…, "text": …}`, where the
+/// text is for human readers.
 #[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
 #[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the messages document the fields")]
 #[non_exhaustive]
 pub enum Invalid {
-    /// The generator fell behind its schedule: at the 50th, 90th, 95th or 99th percentile (and for
-    /// more than 3 requests), connections took requests later than `limit_ns` after their intended
+    /// The generator fell behind its schedule. At the 50th, 90th, 95th or 99th percentile, and for
+    /// more than 3 requests, connections took requests later than `limit_ns` after their intended
     /// times. The limit is 5 % of the uncorrected latency at the same percentile, but at least 250
-    /// µs, and 1 ms at the 99th. If there are too few requests for the higher percentiles, only the
-    /// 50th is judged. For the 99.9th see [`Withheld`].
+    /// µs, or at least 1 ms at the 99th percentile. If there are too few requests for the higher
+    /// percentiles, only the 50th percentile is judged. The 99.9th percentile is described in
+    /// [`Withheld`].
     #[error(
         "fell behind: {late} of {requests} requests were sent more than {} after their intended times; {limited_by}",
         short(*.limit_ns)
@@ -61,20 +65,21 @@ pub enum Invalid {
         limited_by: Limit,
     },
     /// Good responses arrived at less than 97 % of the rate at which requests were due, and more
-    /// than 3 were missing: the server or the generator does not sustain the rate, or requests
-    /// fail.
+    /// than 3 responses were missing. Either the server or the generator does not sustain the rate,
+    /// or requests fail.
     #[error("fell short: {}", missing(*.answered, *.requests, errors, limited_by.as_ref()))]
     FellShort {
         answered: u64,
         requests: u64,
-        /// Requests without a good response. The other missing ones have a good response, but a
-        /// late one.
+        /// Requests without a good response. The other missing requests got a good response, but it
+        /// arrived late.
         errors: Errors,
         /// `None` if requests failed for reasons that do not depend on the rate.
         limited_by: Option<Limit>,
     },
-    /// More than 0.1 % of the requests, and more than one, have no good response. Each counts as at
-    /// least the timeout; otherwise a server that sheds its slowest requests would look fast.
+    /// More than 0.1 % of the requests, and more than one, have no good response. Each of them
+    /// counts as at least the timeout. Otherwise a server that sheds its slowest requests would
+    /// look fast.
     #[error(
         "failed: {} of {requests} requests have no good response, {errors}; each counts as at \
          least {}",
@@ -99,8 +104,8 @@ pub enum Invalid {
         _ => "there is no good response",
     })]
     NothingMeasured { requests: u64 },
-    /// More than 1 % of the good responses lack a requested timestamp: that of the request's
-    /// departure, or that of the response's arrival.
+    /// More than 1 % of the good responses lack a requested timestamp, either for the request's
+    /// departure or for the response's arrival.
     #[error(
         "timestamps missing: {:.1} % of the responses {}",
         missing * 100.0, unstamped(hardware, past_stack.as_ref())
@@ -134,8 +139,8 @@ pub enum Invalid {
     )]
     NotPoisson { d: f64, gaps: usize },
     /// The latencies rose or fell during the whole run, so the percentiles do not describe any
-    /// moment of it. The medians or 90th percentiles of its blocks have a significant trend (at
-    /// 0.001) of more than 25 %.
+    /// particular moment of the run. The medians or 90th percentiles of its blocks have a
+    /// significant trend (at 0.001) of more than 25 %.
     #[error(
         "not stationary: the {percentile}th percentile changed from {} in the first third of the \
          run to {} in the last; {}",
@@ -154,11 +159,11 @@ pub enum Invalid {
     /// An agent's part of the load is not valid.
     #[error("agent {agent} {reason}")]
     Agent { agent: String, reason: Box<Invalid> },
-    /// An agent was lost during the run, and the others were stopped. The figures cover part of the
-    /// plan.
+    /// An agent was lost during the run, and the others were stopped. The figures cover only part
+    /// of the plan.
     #[error("agent {agent} was lost: {why}; the figures contain what it reported until then")]
     AgentLost { agent: String, why: String },
-    /// The run was cut short: the figures cover part of the plan.
+    /// The run was cut short, so the figures cover only part of the plan.
     #[error("interrupted{}", if *.requests == 0 { " before anything was measured" } else { ": partial results" })]
     Interrupted { requests: u64 },
 }
@@ -175,7 +180,7 @@ impl Fields for Invalid {
     }
 }
 
-/// A verdict or a note. `fields` serializes the enum, tagged with its kind, without the text.
+/// A verdict or a note. `fields` serializes the enum without the text, tagged with its kind.
 pub(crate) trait Fields: std::fmt::Display {
     fn fields<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error>;
 }
@@ -213,7 +218,7 @@ pub struct Withheld {
     pub limit_ns: u64,
 }
 
-/// Has the form of [`Invalid`].
+/// The JSON has the same form as the JSON of [`Invalid`].
 impl Serialize for Withheld {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Withheld { late, requests, limit_ns } = self;
@@ -233,8 +238,8 @@ pub(crate) fn too_late(lag: &Histogram<u64>, uncorrected: &Histogram<u64>) -> Op
     JUDGED.into_iter().find_map(|judged| too_late_at(judged, lag, uncorrected))
 }
 
-/// Whether the median lag is too small to change a decision: it is only a timer's lag, or small
-/// compared to the latency.
+/// Whether the median lag is too small to change a decision, because it is no longer than a timer's
+/// lag or is small compared with the latency.
 pub(crate) fn negligible(lag: &Histogram<u64>, uncorrected: &Histogram<u64>) -> bool {
     let [lag_ns, latency_ns] = [lag, uncorrected].map(|of| of.value_at_quantile(0.5));
     lag_ns <= LAG_NEGLIGIBLE_NS.max((latency_ns as f64 * LAG_SHARE_FINE) as u64)
@@ -300,8 +305,8 @@ fn left(in_flight: u64, overdue: u64, unreported: u64) -> String {
     parts.join(", ")
 }
 
-/// Whether a lower rate might have saved some of the missing requests. It cannot save those with a
-/// bad status.
+/// Whether a lower rate might have saved some of the missing requests. A lower rate cannot save
+/// requests that got a bad status.
 pub(crate) fn by_the_rate(answered: u64, requests: u64, errors: &Errors) -> bool {
     too_few(answered, requests.saturating_sub(errors.total())) || errors.timeout > FEW
 }

@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::results::record::Record;
 use crate::results::summary::{percentile, relative_error};
 
-/// Number of snapshots that the current rate covers.
+/// Number of snapshots over which the current rate is averaged.
 const RECENT: usize = 4;
 
 /// The state of a run in progress.
@@ -18,17 +18,17 @@ pub struct Snapshot {
     pub elapsed_ns: u64,
     /// Whether the run is still in its warm-up.
     pub warming_up: bool,
-    /// The number of requests sent so far, including the warm-up. Threads hand over their counts
-    /// every half second.
+    /// The number of requests that have been sent, including the warm-up. Threads hand over their
+    /// counts every half second.
     pub sent: u64,
-    /// The number of good responses so far, including the warm-up.
+    /// The number of good responses that have arrived, including the warm-up.
     pub answered: u64,
-    /// The number of requests that have failed or were dropped so far, including the warm-up.
+    /// The number of requests that have failed or have been dropped, including the warm-up.
     pub errors: u64,
     /// Good responses per second over the last two seconds.
     pub rate_now: f64,
-    /// The median of the measured latencies so far, in nanoseconds, if there are enough samples. A
-    /// failure counts as at least the timeout.
+    /// The median of the latencies measured up to this point, in nanoseconds, if there are enough
+    /// samples. A failure counts as at least the timeout.
     pub p50_ns: Option<u64>,
     /// The 99th percentile.
     pub p99_ns: Option<u64>,
@@ -38,9 +38,9 @@ pub struct Snapshot {
     /// snapshots, including the final one, add up to
     /// [`Report::histogram`](crate::Report::histogram), count by count.
     pub recent: Histogram<u64>,
-    /// The start of the interval in which these responses arrived, in nanoseconds since the start:
-    /// the end of the previous snapshot. An idle thread hands over late, so a response may be
-    /// earlier.
+    /// The start of the interval in which these responses arrived, in nanoseconds since the start
+    /// of the run. It equals the end of the previous snapshot's interval. An idle thread hands over
+    /// its measurements late, so some of the responses may have arrived earlier.
     pub recent_from_ns: u64,
     /// The end of the interval in which these responses arrived.
     pub recent_until_ns: u64,
@@ -49,7 +49,7 @@ pub struct Snapshot {
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) total: Record,
-    /// Snapshot times in nanoseconds, each with the number of good responses until then.
+    /// Snapshot times in nanoseconds, each with the number of good responses up to that time.
     recent: VecDeque<(u64, u64)>,
     /// The end of the interval of the last snapshot, and the time of that snapshot. The next
     /// records that threads hand over contain their measurements up to that time.
@@ -73,7 +73,7 @@ impl Watch {
         self.snapshot(since, self.snapshot_ns, elapsed_ns, plan)
     }
 
-    /// Merges the rest after the threads have exited, and returns the final state.
+    /// Merges the remaining records after the threads have exited, and returns the final state.
     pub(crate) fn last_look(&mut self, last: Record, elapsed_ns: u64, plan: &Plan) -> Snapshot {
         self.snapshot(last, elapsed_ns, elapsed_ns, plan)
     }
@@ -108,8 +108,8 @@ impl Watch {
     }
 
     /// Whether the percentiles have the precision that the plan requires. Checks whenever the
-    /// number of requests has grown by 10 %, and requires two successes in a row: an interval that
-    /// is checked often enough will be narrow by chance at some moment.
+    /// number of requests has grown by 10 %, and requires two consecutive successes. An interval
+    /// that is checked often enough will be narrow by chance at some point.
     pub(crate) fn sure_enough(&mut self, plan: &Plan) -> bool {
         let Some(precision) = &plan.until else { return false };
         if self.total.requests < self.check_at {

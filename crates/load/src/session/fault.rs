@@ -30,7 +30,7 @@ pub(crate) enum Fault {
     Parse(#[from] BadResponse),
     #[error("{0}")]
     Malformed(String),
-    /// The server uses another protocol.
+    /// The server uses a different protocol.
     #[error("{0}")]
     Mismatch(&'static str),
     #[error("the response is longer than {limit} bytes; raise --max-response")]
@@ -45,9 +45,9 @@ pub(crate) enum Fault {
 /// The state of a request when the run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Left {
-    /// A connection had taken it.
+    /// A connection had taken the request.
     InFlight,
-    /// It was due, but no connection had taken it.
+    /// The request was due, but no connection had taken it.
     Overdue,
 }
 
@@ -107,7 +107,7 @@ impl Fault {
             BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, UnexpectedEof,
         };
         match error.kind() {
-            // On a UDP socket: no process listens on the port.
+            // On a UDP socket, this error means that no process listens on the port.
             ConnectionRefused => Fault::connect(error),
             ConnectionReset | ConnectionAborted | BrokenPipe | UnexpectedEof => Fault::Closed,
             _ => Fault::Io(error.into()),

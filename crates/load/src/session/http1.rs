@@ -7,7 +7,7 @@ use crate::session::fault::{Fault, Greeting};
 use crate::session::pipelined::Scan;
 use crate::session::{Body, Status, Whole};
 
-/// Maximum number of interim responses (1xx) before a response.
+/// Maximum number of interim responses (1xx) before the final response.
 const INTERIM_MAX: usize = 16;
 
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Http1 {
                 return Err(Fault::Mismatch(message));
             }
             let Some(head) = parsed? else { return Ok(()) };
-            // We requested no upgrade, so this response is final and ends the connection.
+            // The client requested no upgrade, so this response is final and ends the connection.
             let switches = head.status() == 101;
             self.keep_alive &= !switches;
             if head.is_interim() && !switches {

@@ -1,5 +1,5 @@
-//! The text protocol of memcached (doc/protocol.txt in its repository), reduced to finding where a
-//! response ends. Values are discarded, so the memory is constant.
+//! The text protocol of memcached (doc/protocol.txt in its repository). Only the part that finds
+//! the end of a response is implemented. Values are discarded, so memory use is constant.
 
 use bytes::BytesMut;
 

@@ -6,7 +6,7 @@
 //! | HTTP/2, gRPC | `http2/` | the limit of the plan or the server, whichever is smaller |
 //! | UDP | `udp.rs` | 65,536 |
 //!
-//! `tls.rs` wraps any of them.
+//! `tls.rs` adds TLS to any of these protocols.
 //!
 //! # One invariant
 //!
@@ -17,7 +17,7 @@
 //!
 //! - [`Session::send`] appends a request to the output, while there is
 //!   [`capacity`](Session::capacity);
-//! - [`Session::receive`] handles received bytes, and [`Session::end`] the peer's close;
+//! - [`Session::receive`] handles received bytes, and [`Session::end`] handles the peer's close;
 //! - [`Session::abandon`] drops a request that has timed out.
 
 pub(crate) mod fault;
@@ -57,13 +57,13 @@ use crate::session::fault::Fault;
 use crate::session::tls_client::TlsClient;
 use requests::Call;
 
-/// The number that the engine gives to a request on its connection. The reply returns it.
+/// The number by which the engine identifies a request on its connection. The reply contains it.
 pub(crate) type Token = u32;
 
 #[derive(Debug)]
 pub(crate) struct Whole {
     pub(crate) status: Status,
-    /// Only for HTTP/1.1, and only if the caller asked for response heads.
+    /// Present only for HTTP/1.1, and only if the caller asked for response heads.
     pub(crate) head: Option<ResponseHead>,
     pub(crate) body_bytes: u64,
 }
@@ -74,7 +74,7 @@ impl Whole {
     }
 }
 
-/// The length of a body so far, and its limit.
+/// The number of bytes of a body that have arrived, and the maximum.
 #[derive(Debug)]
 pub(crate) struct Body {
     bytes: u64,
@@ -92,7 +92,7 @@ impl Body {
         Ok(())
     }
 
-    /// Fails if an announced length exceeds the limit, without waiting for the bytes.
+    /// Fails immediately if an announced length exceeds the limit.
     fn expect(&self, bytes: u64) -> Result<(), Fault> {
         let fits = bytes <= self.limit - self.bytes;
         if fits { Ok(()) } else { Err(Fault::TooLarge { limit: self.limit }) }
@@ -141,8 +141,8 @@ impl fmt::Display for Status {
     }
 }
 
-/// Maximum length of unwritten output. The output exceeds this only if the server triggers replies
-/// (to pings, to settings) but does not read them.
+/// Maximum length of unwritten output. The output exceeds this length only if the server triggers
+/// replies (for example to pings or settings) but does not read them.
 const OUTPUT_BYTES_MAX: usize = 64 << 20;
 
 /// The output of a session: bytes for the server, and replies.
@@ -188,7 +188,8 @@ pub(crate) trait Session: Debug + Send {
     /// Handles the peer's close. The fault applies to all requests that are still outstanding.
     fn end(&mut self, out: &mut Out) -> Fault;
 
-    /// Handles a connection error. A reset inside a response becomes an incomplete message.
+    /// Handles a connection error. A reset in the middle of a response is reported as an incomplete
+    /// message.
     fn cut(&self, fault: Fault) -> Fault {
         fault
     }
@@ -199,8 +200,8 @@ pub(crate) trait Session: Debug + Send {
     /// Returns false if the connection must close once no request is outstanding.
     fn reusable(&self) -> bool;
 
-    /// Returns true during the TLS handshake. Requests are held back until it completes, so the
-    /// written bytes contain none of them.
+    /// Returns true during the TLS handshake. Until the handshake completes, requests are held
+    /// back, so the written bytes contain none of them.
     fn holds(&self) -> bool {
         false
     }
@@ -233,7 +234,7 @@ pub(crate) enum Requests {
 }
 
 impl Sessions {
-    /// Prepares everything that a plan needs. `heads`: whether the caller wants response heads.
+    /// Prepares everything that a plan needs. `heads` is true if the caller wants response heads.
     pub(crate) fn prepare(plan: &Plan, heads: bool) -> Result<Sessions, PlanError> {
         let body_bytes_max = plan.body_bytes_max;
         let response_end = plan.protocol.response_end.clone();
@@ -287,7 +288,8 @@ impl Sessions {
         matches!(&self.requests, Requests::Http2(calls) if calls.first().is_some_and(|call| call.head.is_grpc))
     }
 
-    /// Returns the bytes of a request. Empty for HTTP/2, which encodes requests per connection.
+    /// Returns the bytes of a request. The result is empty for HTTP/2, which encodes requests
+    /// separately for each connection.
     fn rendered(&self, query: usize) -> &[u8] {
         match &self.requests {
             Requests::Http1(requests)

@@ -1,5 +1,5 @@
 //! Protocols whose responses arrive in the order of the requests: HTTP/1.1, memcached, Redis and
-//! raw TCP. They differ only in how a response ends. A [`Scan`] finds the end.
+//! raw TCP. They differ only in how a response ends. A [`Scan`] finds the end of a response.
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
@@ -157,7 +157,7 @@ impl Block {
     }
 }
 
-/// Raw TCP: a response ends after a fixed length or with a delimiter.
+/// Raw TCP, in which a response ends after a fixed length or with a delimiter.
 #[derive(Debug)]
 pub(crate) struct Tcp {
     end: ResponseEnd,

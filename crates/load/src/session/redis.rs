@@ -1,9 +1,9 @@
-//! RESP2, the protocol of Redis (redis.io/docs/latest/develop/reference/protocol-spec), reduced to
-//! where a response ends and whether it is an error.
+//! RESP2, the protocol of Redis (redis.io/docs/latest/develop/reference/protocol-spec). This module
+//! determines only where a response ends and whether it is an error.
 //!
 //! A parser that builds values would restart with every read of a long response, and nested arrays
-//! could overflow its stack. This scanner only counts and discards bytes: constant memory, and one
-//! pass over every byte.
+//! could overflow its stack. This scanner only counts and discards bytes, so it needs constant
+//! memory and a single pass over the bytes.
 
 use bytes::BytesMut;
 
@@ -14,7 +14,7 @@ use crate::session::{Body, Status, Whole};
 /// Maximum length of a line, which is a simple string or an error.
 const LINE_BYTES_MAX: usize = 64 << 10;
 const DEPTH_MAX: usize = 64;
-/// Minimum size of an array element: its type byte.
+/// Minimum size of an array element, which has at least a type byte.
 const ELEMENT_BYTES_MIN: u64 = 1;
 
 const PROTOCOL: &str = "not RESP2, the protocol of Redis";
@@ -33,7 +33,7 @@ impl Redis {
         Redis { open: Vec::new(), bulk: None, body, status: None }
     }
 
-    /// Handles a line. Returns true if it completes an element.
+    /// Handles a line. Returns true if the line completes an element.
     fn line(&mut self, line: &[u8]) -> Result<bool, Fault> {
         let (kind, rest) = line.split_first().ok_or_else(|| unknown(line, PROTOCOL))?;
         let whole = match (kind, number(rest)) {

@@ -2,7 +2,7 @@
 //!
 //! Requests are held back until the handshake completes. Then their bytes go through `rustls`,
 //! which does no I/O either. Cost: one handshake per connection, which takes a few hundred
-//! microseconds of CPU time on the sending thread; after that, one pass over all bytes.
+//! microseconds of CPU time on the sending thread, and then one pass over all bytes.
 
 use std::io::{Read as _, Write as _};
 
@@ -12,7 +12,7 @@ use rustls::{AlertDescription, CertificateError, ClientConnection, Error};
 use crate::session::fault::Fault;
 use crate::session::{Out, Session, Token};
 
-/// The size of plaintext reads: one record.
+/// The size of a plaintext read, which is one record.
 const READ_BYTES: usize = 16 << 10;
 /// Content types of records (RFC 8446 §5.1).
 const RECORDS: std::ops::RangeInclusive<u8> = 20..=23;
@@ -201,8 +201,8 @@ impl Session for Tls {
         if !self.handshake_done {
             return self.closed_fault();
         }
-        // Without close_notify an attacker may have closed the connection, so a body that the close
-        // delimits may be truncated (RFC 9112 §9.8). HTTP/2 has no such bodies.
+        // Without close_notify, an attacker may have closed the connection. A body that ends with
+        // the connection may therefore be truncated (RFC 9112 §9.8). HTTP/2 has no such bodies.
         if self.closed || self.http2 {
             self.within(out, |inner, out| inner.end(out))
         } else {

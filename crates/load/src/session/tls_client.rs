@@ -46,7 +46,7 @@ impl TlsClient {
             refuse(format!("host `{host}` is not a name that a certificate can contain"))
         })?;
         let client = TlsClient { config: Arc::new(config), name, http2 };
-        // Detects failures now that would recur on every connection.
+        // Detects failures before the run that would otherwise occur on every connection.
         client.open().map_err(|error| refuse(format!("TLS cannot be set up: {error}")))?;
         Ok(client)
     }
@@ -81,7 +81,7 @@ fn file(path: &Path) -> Result<RootCertStore, PlanError> {
 
 fn system() -> Result<RootCertStore, PlanError> {
     let mut roots = RootCertStore::empty();
-    // Some systems have unusable certificates; the usable ones are enough.
+    // Some systems have certificates that cannot be used. The remaining ones are sufficient.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         let message =

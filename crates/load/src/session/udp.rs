@@ -1,6 +1,6 @@
 //! UDP echo: each datagram begins with an 8-byte big-endian sequence number, and the server sends
-//! it back. Many datagrams may be outstanding at once. Late and duplicate responses are ignored,
-//! and lost ones time out.
+//! the datagram back. Many datagrams may be outstanding at the same time. Late and duplicate
+//! responses are ignored, and lost ones time out.
 //!
 //! Sequence numbers are unique within a run. With AF_XDP, one port serves all connections in
 //! succession, so a response to an earlier connection may arrive on a later one.
@@ -32,7 +32,8 @@ pub(crate) struct Udp {
 
 impl Udp {
     pub(crate) fn new(sessions: Arc<Sessions>) -> Udp {
-        // Leaves 2³² numbers for each session: enough for an hour at a million per second.
+        // Leaves 2³² sequence numbers for each session, which are enough for an hour at a million
+        // requests per second.
         let next = sessions.begun.fetch_add(1, Ordering::Relaxed) << 32;
         Udp { sessions, next, outstanding: HashMap::new(), numbers: Vec::new() }
     }
@@ -67,7 +68,7 @@ impl Session for Udp {
             input.advance(LENGTH_BYTES);
             let datagram = input.split_to(length);
             let Some(number) = datagram.get(..NUMBER_BYTES) else { continue };
-            // A late, duplicate or foreign datagram.
+            // This is a late, duplicate or foreign datagram.
             let Some(token) = self.outstanding.remove(&{ number }.get_u64()) else { continue };
             let whole = Whole::new(Status::Fine, length as u64);
             out.reply(token, Ok(whole));

@@ -108,7 +108,7 @@ async fn all_agents_stop_once_the_sum_is_precise_enough() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_agent_ends_the_run_and_its_records_are_reported() {
-    // Enough time for agents to send records, which they do twice per second.
+    // This is enough time for agents to send records, which they do twice per second.
     let (server, _, reached) = recording(900).await;
     let two = two().await;
     let mut plan = server.plan(600.0, 0);
@@ -141,7 +141,7 @@ async fn a_lost_agent_ends_the_run_and_its_records_are_reported() {
     assert_eq!((fine.unreported, lost.unreported), (0, report.errors.unreported));
     assert!(lost.unreported > 0, "{lost:?}");
     assert!(report.invalid_because[1].to_string().contains("in none of its records"));
-    // Both parts cover the same time.
+    // Both parts cover the same period.
     let [fine, lost] = [0, 1].map(|agent| report.agents[agent].requests);
     assert!(fine.abs_diff(lost) < report.requests / 5, "{fine} {lost}");
     assert!(matches!(report.agents[1].invalid_because[0], Invalid::AgentLost { .. }));
@@ -224,7 +224,7 @@ async fn an_agent_stops_when_its_coordinator_disconnects() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_agent_that_fell_behind_is_named() {
-    // The server sends no response before the timeout, so requests wait for the one connection.
+    // The server sends no response before the timeout, so requests wait for the only connection.
     let server = Server::start(async |mut stream| {
         next_head(&mut stream).await;
         pending::<()>().await;

@@ -9,7 +9,7 @@ use curtail_load::{Extent, Invalid, Plan, StampsBy};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
-/// Returns a plan whose server does not exist: a refused run sends nothing.
+/// Returns a plan whose server does not exist, because a refused run sends nothing.
 fn plan() -> Plan {
     plan_for(unused_address(), 100.0, 10)
 }
@@ -49,7 +49,7 @@ async fn a_busy_agent_refuses_a_second_coordinator() {
         _ = measured(&endless, &of) => unreachable!("it takes an hour"),
         begun = agent.events.recv() => assert!(matches!(begun, Some(Event::Began { .. }))),
     };
-    // The first coordinator is gone, but the agent may detect that only after the next one
+    // The first coordinator has disconnected, but the agent may detect that only after the next one
     // connects.
     let first = tokio::spawn({
         let (endless, of) = (endless.clone(), of.clone());
@@ -64,7 +64,8 @@ async fn a_busy_agent_refuses_a_second_coordinator() {
 
 #[tokio::test]
 async fn a_server_that_is_not_an_agent_is_reported() {
-    // A server that uses HTTP, a server that closes the connection, and no server at all.
+    // The addresses belong to a server that uses HTTP, to a server that closes the connection, and
+    // to no server at all.
     let http = Server::start(async |mut stream| {
         crate::common::say(&mut stream, "HTTP/1.1 400 Bad Request\r\n\r\n").await;
         pending::<()>().await;
@@ -128,7 +129,7 @@ async fn a_plan_that_agents_cannot_run_is_refused_before_connecting() {
     assert!(error.to_string().contains("proto"), "{error}");
 }
 
-/// Returns the messages of a good agent until the start, followed by `then`.
+/// Returns the messages that a correct agent sends before the start, followed by `then`.
 fn script(then: Value) -> Vec<Vec<Value>> {
     let mut answers = vec![vec![json!("welcome")], vec![json!({"ready": {"stamps": null}})]];
     answers.extend((0..16).map(|at| vec![json!({"pong": {"at_ns": at}})]));
@@ -149,7 +150,7 @@ async fn an_agent_that_sends_garbage_is_lost_and_the_others_are_stopped() {
         let mut plan = server.plan(500.0, 0);
         plan.extent = Extent::Duration { ns: 3_600_000 * MS };
         let outcome = measured(&plan, &agents([&good.address, &bad])).await;
-        // The message arrives before anything is measured, or later.
+        // The message arrives either before anything is measured or later.
         let message = match outcome {
             Err(error @ AgentsError::Lacking { .. }) => error.to_string(),
             Ok(report) => {

@@ -21,7 +21,7 @@ async fn every_method_measures_or_gives_a_reason() {
                 continue;
             }
         };
-        // On a busy machine, some requests are sent too late to be answered before the end.
+        // On a busy machine, some requests are sent too late to be answered before the run ends.
         assert!((1..=1_200).contains(&measured.echoes), "{name}");
         let Some((p50, parts)) = measured.latency_ns.p50.zip(measured.median_parts_ns) else {
             assert!(measured.echoes < 1_200, "{name}");
@@ -33,7 +33,7 @@ async fn every_method_measures_or_gives_a_reason() {
             let Parts { schedule_lag, client_send, wire_to_wire, client_wake_up } = parts;
             let all = client_send + wire_to_wire + client_wake_up;
             assert!(all.abs_diff(p50) <= 2 && schedule_lag == 0, "{parts:?} of {p50}");
-            // With the bypass, there is nothing between the wire and this program.
+            // With the bypass, there is no network stack between the wire and this program.
             assert_eq!(stamped.past_stack.is_some(), stamps == StampsBy::Xdp);
             assert_eq!(parts.client_wake_up == 0, stamps == StampsBy::Xdp, "{parts:?}");
         }

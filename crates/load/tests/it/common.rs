@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 pub(crate) const MS: u64 = 1_000_000;
 
-/// A server that stops when this is dropped.
+/// A server that stops when this value is dropped.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     accepted: Arc<AtomicUsize>,
@@ -42,7 +42,7 @@ impl Server {
         Server { address, accepted, task }
     }
 
-    /// Returns the number of connections accepted so far.
+    /// Returns the number of connections that the server has accepted.
     pub(crate) fn accepted(&self) -> usize {
         self.accepted.load(Ordering::Relaxed)
     }
@@ -86,7 +86,7 @@ pub(crate) async fn unused() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
 
-/// Echoes each datagram. `copies` returns the number of copies for a sequence number.
+/// Echoes each datagram. `copies` returns the number of copies to send for a sequence number.
 pub(crate) async fn udp_echo(copies: impl Fn(u64) -> usize + Send + 'static) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();
@@ -108,18 +108,18 @@ pub(crate) fn plan_of(scheme: &str, address: SocketAddr, rate: f64, requests: u6
     Plan { target, timeout_ns: 1_000 * MS, ..plan_for(address, rate, requests) }
 }
 
-/// Returns the head of the next request, as text. `None` at the end of the connection.
+/// Returns the head of the next request, as text. Returns `None` at the end of the connection.
 pub(crate) async fn next_head(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        // One byte at a time, so that no byte of the next request is consumed.
+        // Read one byte at a time, so that no byte of the next request is consumed.
         head.push(stream.read_u8().await.ok()?);
     }
     String::from_utf8(head).ok()
 }
 
 pub(crate) async fn say(stream: &mut TcpStream, text: &str) {
-    // Fails if the client is gone.
+    // This fails if the client has disconnected.
     let _ = stream.write_all(text.as_bytes()).await;
 }
 

@@ -1,4 +1,4 @@
-//! Agents on loopback: real ones, and scripted ones.
+//! Real agents and scripted agents on loopback.
 
 use std::future::pending;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
-/// An agent in this process. It stops when this is dropped.
+/// An agent in this process. It stops when this value is dropped.
 pub(crate) struct Agent {
     pub(crate) address: String,
     pub(crate) events: mpsc::Receiver<Event>,
@@ -39,7 +39,7 @@ impl Agent {
         self.end.notify_one();
     }
 
-    /// Stops the agent as SIGKILL would: its connections close.
+    /// Stops the agent as SIGKILL would, which closes its connections.
     pub(crate) fn kill(&self) {
         self.task.abort();
     }
@@ -70,7 +70,7 @@ pub(crate) async fn scripted(answers: Vec<Vec<Value>>) -> String {
     address
 }
 
-/// Returns the next message on a connection. `None` if the connection has ended.
+/// Returns the next message on a connection. Returns `None` if the connection has ended.
 pub(crate) async fn receive(stream: &mut TcpStream) -> Option<Value> {
     let length = stream.read_u32().await.ok()?;
     let mut bytes = vec![0; length as usize];

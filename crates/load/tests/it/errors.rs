@@ -8,7 +8,7 @@ use crate::common::{
 use curtail_load::Errors;
 use tokio::net::TcpStream;
 
-/// Fails in the way that the request target names.
+/// Fails in the way that the request target specifies.
 async fn misbehave(mut stream: TcpStream) {
     while let Some(head) = next_head(&mut stream).await {
         match target(&head) {
@@ -62,7 +62,7 @@ async fn each_failure_is_counted_by_kind() {
     };
     assert_eq!(report.errors, errors, "{report:?}");
     assert_eq!((report.requests, report.histogram.len()), (44, 8));
-    // Requests that failed immediately count as at least the timeout, too.
+    // Even requests that failed immediately count as at least the timeout.
     assert_eq!(report.at_least_histogram.count_between(1_000 * MS, u64::MAX), 36);
     assert!(report.uncorrected_ns.max.unwrap() < 1_000 * MS);
     assert!(!report.valid);
@@ -81,7 +81,7 @@ async fn failures_to_connect_are_counted() {
     assert!(report.failures.unwrap().first.contains("cannot connect"));
 }
 
-/// Responds to one request, and closes the connection when the next request arrives: the request
+/// Responds to one request, and closes the connection when the next request arrives. The request
 /// and the close cross on the wire.
 async fn one_each(mut stream: TcpStream) {
     if next_head(&mut stream).await.is_some() {

@@ -71,7 +71,8 @@ async fn first_goes<F: Future<Output = ()> + Send + 'static>(
     .await
 }
 
-/// Sends the last frames, and waits for the client to close. Otherwise a reset might discard them.
+/// Sends the last frames, and waits for the client to close the connection. Without this wait, a
+/// reset might discard the frames.
 async fn finish(mut stream: TcpStream, frames: &[Vec<u8>]) {
     let _ = stream.write_all(&frames.concat()).await;
     let _ = stream.read_to_end(&mut Vec::new()).await;
@@ -82,7 +83,7 @@ async fn finish(mut stream: TcpStream, frames: &[Vec<u8>]) {
 async fn leaving(reason: u8) -> Server {
     first_goes(move |mut stream, _| async move {
         requests(&mut stream, 5).await.unwrap();
-        // A user would wait for this, too.
+        // A user would also have to wait during this delay.
         tokio::time::sleep(Duration::from_millis(50)).await; // tidy: real time
         finish(stream, &[answer(1), goaway(3, reason), answer(3)]).await;
     })
@@ -186,7 +187,7 @@ async fn a_request_is_not_retried_forever() {
     let report = measure(&plan(&server, 5)).await;
     assert_eq!(report.errors, Errors { reset: 5, ..Errors::default() });
     assert!(report.failures.unwrap().first.contains("repeatedly refused to process the request"));
-    // One attempt, and three more.
+    // There is one attempt, followed by three more.
     assert_eq!(report.sent_again, 15);
     assert!(!report.valid);
 }

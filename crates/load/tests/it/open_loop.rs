@@ -1,5 +1,5 @@
 //! Tests of the measurements, against servers on loopback. They run in real time, and their
-//! assertions hold on a slow machine as well.
+//! assertions also hold on a slow machine.
 
 use std::future::pending;
 use std::ops::ControlFlow;
@@ -28,7 +28,7 @@ async fn a_stall_shows_in_the_corrected_latency_only() {
     })
     .await;
     let mut plan = server.plan(1_000.0, 1_500);
-    // One connection, so that requests wait behind the stalled one.
+    // There is only one connection, so requests wait behind the stalled request.
     plan.connections = 1;
     let report = measure(&plan).await;
 
@@ -38,7 +38,7 @@ async fn a_stall_shows_in_the_corrected_latency_only() {
     assert!(corrected.unwrap() > 150 * MS, "{report:?}");
     assert!(uncorrected.unwrap() < 100 * MS, "{report:?}");
     assert!(report.uncorrected_ns.max.unwrap() >= 199 * MS, "{report:?}");
-    // Requests waited for the only connection, which limits the generator, not the server.
+    // Requests waited for the only connection, so the generator was the limit, not the server.
     let warning = report.warning().unwrap();
     assert!(warning.contains("all 1 connections busy"), "{warning}");
 }
@@ -154,7 +154,7 @@ async fn a_run_that_is_cut_short_reports_its_measurements() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_is_cut_while_the_server_stalls_reports_every_request_that_was_due() {
-    // The server responds to the first 100 requests only.
+    // The server responds only to the first 100 requests.
     let (served, stalled) = (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Notify::new()));
     let notify = Arc::clone(&stalled);
     let server = Server::start(move |mut stream| {
@@ -181,11 +181,11 @@ async fn a_run_that_is_cut_while_the_server_stalls_reports_every_request_that_wa
     let report = curtail_load::run_sampled(&plan, cancel, |_| {}, see).await.unwrap();
     let errors = report.errors;
     assert_eq!((report.histogram.len(), errors.in_flight), (100, 4), "{report:?}");
-    // One request is due every millisecond. The run lasts 300 ms longer than the first 100
+    // One request is due every millisecond. The run continues for 300 ms after the first 100
     // responses.
     assert!(errors.overdue >= 290, "{errors:?}");
     assert_eq!((report.requests, report.sent), (104 + errors.overdue, 104));
-    // Most requests had no response, so most figures come from unfinished ones.
+    // Most requests had no response, so most figures come from unfinished requests.
     assert!(report.latency_ns.p90.unwrap() > 150 * MS, "{:?}", report.latency_ns);
     assert!(report.latency_at_least.contains(&"p90"));
     let unfinished = |reason: &Invalid| matches!(reason, Invalid::Unfinished { in_flight: 4, .. });
@@ -206,7 +206,7 @@ async fn requests_beyond_the_backlog_are_dropped_and_make_the_run_invalid() {
     let report = measure(&plan).await;
     assert_eq!((report.errors.timeout, report.errors.dropped), (3, 17), "{report:?}");
     assert_eq!(report.requests, 20);
-    // More connections would also wait for the server.
+    // With more connections, requests would still have to wait for the server.
     let limited_by = Limit::Server { few_ns: None, all_ns: None };
     let dropped = Invalid::Dropped { count: 17, backlog: 2, limited_by };
     assert!(report.invalid_because.contains(&dropped), "{:?}", report.invalid_because);

@@ -1,4 +1,4 @@
-//! Tests each protocol except HTTP/1.1, over sockets. Tests without sockets (`session/tests`) cover
+//! Tests every protocol except HTTP/1.1 over sockets. Tests without sockets (`session/tests`) cover
 //! how responses end and what servers send.
 
 use std::fs;
@@ -25,7 +25,7 @@ async fn lost_datagrams_time_out_and_nothing_waits_for_them() {
     let report = measure(&plan).await;
     let errors = Errors { timeout: 30, ..Errors::default() };
     assert_eq!(report.errors, errors, "{report:?}");
-    // Responses did not wait behind the lost ones.
+    // The responses did not have to wait for the lost ones.
     assert!(report.histogram.max() < 400 * MS, "{:?}", report.latency_ns);
 }
 

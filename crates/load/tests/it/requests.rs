@@ -1,5 +1,5 @@
-//! Tests of requests and keys: rejected input, and distributions. The encoding is tested in
-//! `session/requests`.
+//! Tests which requests and keys are rejected, and how requests and keys are distributed. The
+//! encoding is tested in `session/requests`.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -108,7 +108,7 @@ async fn dropped_after(requests: usize) {
     (plan.pace, plan.extent) = (Pace::Closed, Extent::Duration { ns: 3_600_000 * MS });
     (plan.threads, plan.connections) = (2, 8);
     let mut run = pin!(run_sampled(&plan, pending(), |_| {}, |_| {}));
-    // One poll starts the threads, because no name has to be resolved.
+    // A single poll starts the threads, because no name has to be resolved.
     let looked = poll_fn(|context| Poll::Ready(run.as_mut().poll(context))).await;
     assert!(looked.is_pending());
     let enough = served.load(Ordering::Relaxed) + requests;
@@ -122,7 +122,7 @@ fn dropping_a_run_ends_it_even_if_its_observer_is_slow() {
     let (ended, end) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        // More requests than the channel of outcomes has room for.
+        // The number of requests exceeds the capacity of the channel for outcomes.
         runtime.block_on(dropped_after(10_000));
         ended.send(()).unwrap();
     });

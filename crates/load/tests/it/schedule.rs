@@ -23,13 +23,13 @@ fn gaps_of_a_poisson_schedule_are_exponential() {
     // The standard error of the mean is 0.3 %, and that of the variance is 0.9 %.
     assert!((mean_ns / 1e6 - 1.0).abs() < 0.01, "mean {mean_ns} ns");
     assert!((variance / 1e12 - 1.0).abs() < 0.03, "variance {variance} ns^2");
-    // The shape is that of an exponential distribution, too: a share of e^-1 of the gaps is above
-    // the mean, and a share of e^-3 is above three times the mean.
+    // The shape also matches an exponential distribution: a share of e^-1 of the gaps is above the
+    // mean, and a share of e^-3 is above three times the mean.
     for times in [1.0, 3.0] {
         let above = gaps.iter().filter(|gap| **gap > times * 1e6).count() as f64 / 1e5;
         assert!((above / f64::exp(-times) - 1.0).abs() < 0.05, "{above} above {times} means");
     }
-    // Neighbors are not correlated.
+    // Neighboring gaps are not correlated.
     let products = gaps.windows(2).map(|pair| (pair[0] - mean_ns) * (pair[1] - mean_ns));
     let correlation = mean(&products.collect::<Vec<_>>()) / variance;
     assert!(correlation.abs() < 0.015, "{correlation}");
@@ -100,7 +100,7 @@ fn in_rounds_each_query_is_sent_once_before_any_is_repeated() {
     }
     assert!(rounds[0].is_sorted(), "the first is as given");
     assert!(rounds.windows(2).all(|pair| pair[0] != pair[1]), "and not in one order");
-    // Any of the 20 queries may be first in a round. The probability that a given one is never
+    // Any of the 20 queries may be first in a round. The probability that a given query is never
     // first in 50 rounds is 8 %.
     let mut first: Vec<usize> = rounds.iter().map(|round| round[0]).collect();
     first.sort_unstable();
@@ -150,7 +150,7 @@ fn a_duration_ends_a_poisson_schedule() {
     let mut plan = plan();
     plan.extent = Extent::Duration { ns: 10_000_000_000 };
     let slots: Vec<Slot> = plan.schedule().unwrap().collect();
-    // 10,000 on average, with a standard deviation of 100.
+    // The mean is 10,000, with a standard deviation of 100.
     assert!(slots.len().abs_diff(10_000) < 400, "{}", slots.len());
     assert!(slots.iter().all(|slot| slot.at_ns < 10_000_000_000));
 }

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio_rustls::TlsAcceptor;
 
-/// The server's side of TLS, and the file with the authority to trust.
+/// The server's side of TLS, and the file with the certificate authority to trust.
 struct Secure {
     acceptor: TlsAcceptor,
     authority: PathBuf,
@@ -20,8 +20,8 @@ struct Secure {
 }
 
 impl Secure {
-    /// Creates the certificate of a server with this name. An authority signs it. If `by_itself`,
-    /// it is the authority's own certificate instead.
+    /// Creates the certificate of a server with this name. An authority signs it. If `by_itself` is
+    /// true, it is the authority's own certificate instead.
     fn new(name: &str, by_itself: bool, protocols: &[&str]) -> Secure {
         let names = if by_itself { vec![name.to_owned()] } else { Vec::new() };
         let mut params = CertificateParams::new(names).unwrap();

@@ -12,7 +12,7 @@ fn judge(report: &Report) {
     // The time in the kernel and the time in this program are reported separately.
     assert!(parts.client_wake_up > 0 && parts.wire_to_wire > 0, "{parts:?}");
     let sum = parts.schedule_lag + parts.client_send + parts.wire_to_wire + parts.client_wake_up;
-    // The parts come from the requests around the percentile, so the sum is off by a few buckets.
+    // The parts come from the requests near the percentile, so the sum is off by a few buckets.
     assert!(sum.abs_diff(latency) < latency / 4, "{parts:?} of {latency}");
 }
 

@@ -1,5 +1,5 @@
-//! Tests the bypass of the network stack: a server at the other end of a wire responds, and a
-//! missing server is reported. The wire connects two network namespaces of this process.
+//! Tests the bypass of the network stack, both with a server at the other end of a wire and without
+//! a server. The wire connects two network namespaces of this process.
 
 #[path = "../../../xdp/tests/common/mod.rs"]
 mod wire;
@@ -53,8 +53,8 @@ fn a_missing_server_is_reported() {
     let report = run_in(&near, &plan(server));
     assert_eq!(report.errors.total(), 500, "{:?}", report.errors);
     let first = report.failures.unwrap().first;
-    // The far kernel refuses the packets. The connection is reopened each time, over the same
-    // socket.
+    // The kernel at the other end refuses the packets. The connection is reopened each time, over
+    // the same socket.
     assert!(first.contains("refused"), "{first}");
     assert!(report.connections_opened > 1);
 }

@@ -18,8 +18,9 @@ use crate::server::{self, Delays, On, Served};
 struct Case {
     seed: u64,
     requests: u64,
-    /// Per stage: the mean in nanoseconds, then the variance and the share of the total's variance,
-    /// each as measured by the server and by the profiler.
+    /// The following fields contain one value per stage: the mean in nanoseconds, the variance, and
+    /// the share of the total's variance. The variance and the share are those that the server
+    /// measured, followed by those that the profiler measured.
     mean_ns: [f64; 4],
     variance: [f64; 4],
     seen_variance: [f64; 4],
@@ -27,7 +28,7 @@ struct Case {
     seen_share: [f64; 4],
     /// The largest relative error of a variance, among stages with a share of at least 1 %. The
     /// server's readings allow a range of variances, which is a single value unless the machine
-    /// stood still. The error is the distance to this range.
+    /// stood still. The error is the distance between the profiler's variance and this range.
     variance_error: f64,
     /// The same error, computed from only one reading per edge.
     plain_error: f64,
@@ -44,7 +45,7 @@ struct Document {
     ranked_wrong: usize,
     mean_ranks_wrong: usize,
     variance_error: f64,
-    /// The median over the cases.
+    /// The median of the cases' plain errors.
     plain_error: f64,
     share_error: f64,
 }
@@ -76,8 +77,8 @@ pub(crate) fn run(cases: u64, seconds: u64) -> ExitCode {
 
 /// Draws delays. A stage's delay is the sum of a constant, a random part for this stage alone, and
 /// a random part that all stages share, so the stages are correlated. The random parts are large
-/// compared with the clock tick of a virtual machine, which is 30 µs. In some requests, a tick
-/// falls between a stamp and the server's own reading of the clock.
+/// compared with the clock tick of a virtual machine, which is 30 µs. In some requests, the clock
+/// ticks between a stamp and the server's own reading.
 fn drawn(seed: u64) -> impl FnMut() -> Delays + Send + 'static {
     let mut random = curtail_dist::seed::rng(seed);
     let mut unit = move || curtail_dist::seed::unit(&mut random);
@@ -101,7 +102,7 @@ fn drawn(seed: u64) -> impl FnMut() -> Delays + Send + 'static {
 }
 
 fn case(seed: u64, seconds: u64) -> Result<Case, LiveError> {
-    // The server gets most of one processor; the client and the profiler share the other.
+    // The server uses most of one processor, and the client and the profiler share the other one.
     let set_up = || {
         drop(keep_to(&[1]));
         let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
@@ -132,15 +133,15 @@ fn case(seed: u64, seconds: u64) -> Result<Case, LiveError> {
     Ok(compare(seed, &profile?, &served))
 }
 
-/// The index of the reading that is closer to the profiler's stamp, per edge. The profiler stamps a
-/// read at its end; at the other edges, it stamps before the function is called.
+/// For each edge, the index of the reading that is closer to the profiler's stamp. The profiler
+/// stamps a read when it ends, and every other edge before the function is called.
 const PLAIN: [usize; 5] = [0, 1, 0, 0, 0];
 /// If two readings are at least this far apart, the machine stood still between them, because the
 /// calls themselves take less time.
 const STOP_NS: u64 = 100_000;
 
-/// Returns the possible times of each edge: both readings if the machine stood still between them,
-/// otherwise the plain reading twice.
+/// Returns the two possible times of each edge. If the machine stood still between the two
+/// readings, these are the possible times. Otherwise, both times are equal to the plain reading.
 fn possible(served: &Served) -> [[u64; 2]; 5] {
     std::array::from_fn(|at| match served.edges_ns[at] {
         [before, after] if after - before >= STOP_NS => [before, after],
@@ -149,23 +150,23 @@ fn possible(served: &Served) -> [[u64; 2]; 5] {
 }
 
 fn compare(seed: u64, profile: &Profile, served: &[Served]) -> Case {
-    // The values start with the duration of each stage, for every combination of the readings at
-    // its two ends. The total comes last.
+    // The first values are the durations of each stage, one for every combination of the readings
+    // at its two ends. The total is the last value.
     let mut truth = Moments::new(4 * 4 + 1);
     for served in served.iter().filter(|served| served.is_in(profile)) {
         let edges = possible(served);
         let mut values = [0.0; 4 * 4 + 1];
         for (at, value) in values[..16].iter_mut().enumerate() {
             let (stage, from, until) = (at / 4, at / 2 % 2, at % 2);
-            // Negative if the packet arrived after the read had begun.
+            // The duration is negative if the packet arrived after the read had begun.
             *value = edges[stage + 1][until] as f64 - edges[stage][from] as f64;
         }
         values[16] = (edges[4][0] - edges[0][0]) as f64;
         truth.record(&values);
     }
     let whole = profile.whole();
-    // The stages of the profile that make up each of the server's stages. The server cannot
-    // separate device, TCP, and the wait for the read.
+    // For each stage of the server, the corresponding stages of the profile. The server cannot
+    // distinguish the time in the device, the time in TCP, and the wait for the read.
     let groups: [&[usize]; 4] = [&[0, 1, 2], &[3], &[4], &[5]];
     let sum = |a: &[usize], b: &[usize]| -> f64 {
         a.iter()

@@ -2,9 +2,9 @@
 //! the results.
 //!
 //! `cargo run --release -p curtail-probe --features ebpf --example injected -- [CASES] [SECONDS]`
-//! prints JSON: per case, the largest error of a stage's variance, the largest error of a share,
-//! and whether the ranking was right. In every second case, the stage with the largest mean does
-//! not vary.
+//! prints JSON. For each case, it contains the largest error of a stage's variance, the largest
+//! error of a share, and whether the ranking was right. In every second case, the stage with the
+//! largest mean takes the same time in every request.
 
 use std::process::ExitCode;
 

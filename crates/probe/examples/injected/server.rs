@@ -1,4 +1,4 @@
-//! A server that delays requests at known points by known times, and measures the delays with its
+//! A server that delays requests by known times at known points, and measures the delays with its
 //! own clocks.
 //!
 //! The network stack's timestamp gives it the arrival time of data. It can therefore also measure
@@ -16,8 +16,8 @@ use curtail_probe::profile::Profile;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Describes the marks; the functions `parsed` and `searched` are below. If another thread
-/// searches, the marks need keys.
+/// Describes the marks, which are the functions `parsed` and `searched` below. The marks need keys
+/// if the search runs on another thread.
 pub(crate) fn app(program: &str, search: On) -> App {
     let [first, second] = if search == On::Other { ["key = 1", "key = 0"] } else { [""; 2] };
     let text = format!(
@@ -28,12 +28,12 @@ pub(crate) fn app(program: &str, search: On) -> App {
     App::parse(&text).expect("a description")
 }
 
-/// The thread that searches.
+/// The thread that runs the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum On {
     /// The thread that reads the requests.
     Same,
-    /// A new thread per request.
+    /// A new thread for each request.
     Other,
 }
 
@@ -44,8 +44,9 @@ pub(crate) const REQUEST: usize = 32;
 pub(crate) type Delays = [u64; 4];
 
 /// The times at which a request arrived, was read, parsed, searched, and written, on the monotonic
-/// clock. Each time has two readings, one on either side of the profiler's stamp. If the machine
-/// stands still between the two readings, only the stamp decides which stage gets that time.
+/// clock. Each time is read twice, once before and once after the profiler's stamp. If the machine
+/// stands still between the two readings, the stage to which the pause belongs depends on when the
+/// stamp was taken.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Served {
     pub(crate) edges_ns: [[u64; 2]; 5],
@@ -73,7 +74,7 @@ pub(crate) fn searched(request: u64) -> u64 {
     keep(request) ^ 2
 }
 
-/// A separate function, so the marks contain a call, which is cheap to probe.
+/// A separate function, which the functions with the marks call because a call is cheap to probe.
 #[inline(never)]
 fn keep(request: u64) -> u64 {
     black_box(request)
@@ -98,8 +99,8 @@ fn spin(from_ns: u64, nanos: u64) -> u64 {
     }
 }
 
-/// Serves the first client until it disconnects. `delays` returns the delays of each request; only
-/// the first request of a read is delayed before the read.
+/// Serves the first client until it disconnects. `delays` returns the delays of each request. Only
+/// the first request in a read is delayed before the read.
 pub(crate) fn serve(
     search: On,
     mut delays: impl FnMut() -> Delays + Send + 'static,
@@ -150,8 +151,8 @@ pub(crate) fn serve(
     (address, thread)
 }
 
-/// Reads whole requests. Returns their number, the arrival of the last packet, and the time of the
-/// read.
+/// Reads whole requests. Returns the number of requests, the arrival time of the last packet, and
+/// the time of the read.
 fn read(connection: &mut TcpStream) -> Option<(usize, [u64; 2], [u64; 2])> {
     let mut buffer = [0; 64 * REQUEST];
     let mut space = nix::cmsg_space!(nix::sys::time::TimeSpec);
@@ -167,16 +168,16 @@ fn read(connection: &mut TcpStream) -> Option<(usize, [u64; 2], [u64; 2])> {
         ControlMessageOwned::ScmTimestampns(time) => Some(Duration::from(time).as_nanos() as u64),
         _ => None,
     });
-    // The first packets may lack a timestamp, because the network stack does not start timestamping
-    // until a moment after it is asked to.
+    // The first packets may lack a timestamp, because the network stack starts timestamping shortly
+    // after it is enabled.
     let (bytes, waited) = (message.bytes, now.saturating_sub(arrived.unwrap_or(now)));
     assert_eq!(bytes % REQUEST, 0, "clients write whole requests at once");
     let arrived = [read_ns - waited, after_ns - waited];
     (bytes > 0).then_some((bytes / REQUEST, arrived, [before_ns, read_ns]))
 }
 
-/// A client that sends each request after the response to the previous one, until `goes_on` returns
-/// false.
+/// Runs a client that sends each request after the response to the previous one has arrived, until
+/// `goes_on` returns false.
 pub(crate) fn request(address: SocketAddr, mut goes_on: impl FnMut() -> bool) {
     let mut connection = TcpStream::connect(address).expect("connected");
     connection.set_nodelay(true).expect("an option");

@@ -11,10 +11,11 @@ use super::kernel::Kernel;
 use super::places::Place;
 use crate::binary;
 
-/// The number of calls per round; enough to make the cost of reading the clock negligible.
+/// The number of calls per round. It is large enough to make the cost of reading the clock
+/// negligible.
 const CALLS: u32 = 2_000;
 
-/// Returns the additional time per call with a probe attached, in nanoseconds.
+/// Returns the time that an attached probe adds to each call, in nanoseconds.
 pub(super) fn trap_ns(kernel: &mut Kernel) -> Result<f64, LiveError> {
     let Some(place) = own_place() else { return Ok(0.0) };
     let without = calls_ns();
@@ -24,8 +25,8 @@ pub(super) fn trap_ns(kernel: &mut Kernel) -> Result<f64, LiveError> {
     Ok((with - without).max(0.0))
 }
 
-/// Calls another function, so it contains an instruction that the kernel emulates, as the sites of
-/// marks do.
+/// Calls another function, so that it contains an instruction that the kernel emulates. The sites
+/// of marks also contain such instructions.
 #[inline(never)]
 fn probed(value: u64) -> u64 {
     black_box(black_box(called as fn(u64) -> u64)(value)).wrapping_mul(3)
@@ -48,7 +49,7 @@ fn calls_ns() -> f64 {
     (0..5).map(|_| round()).fold(f64::INFINITY, f64::min)
 }
 
-/// Returns the place of [`probed`] in the executable of this process.
+/// Returns the location of [`probed`] in the executable of this process.
 fn own_place() -> Option<Place> {
     let address = probed as fn(u64) -> u64 as usize as u64;
     let process = Process::myself().ok()?;

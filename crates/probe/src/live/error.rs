@@ -31,7 +31,7 @@ pub enum LiveError {
         pid: u32,
         /// The requested port.
         port: u16,
-        /// The ports of the target.
+        /// The ports on which the target listens.
         ports: Vec<u16>,
     },
     /// A mark cannot be placed.
@@ -70,7 +70,7 @@ pub enum LiveError {
         "this process may not load eBPF programs; run it as root, or give it CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
     )]
     NoPermission,
-    /// The system's configuration forbids it for all processes.
+    /// The system's configuration forbids all processes to load eBPF programs.
     #[error(
         "the kernel is locked down ({0}), so no program may read its memory; boot without lockdown=confidentiality"
     )]
@@ -86,7 +86,7 @@ pub enum LiveError {
         /// The reason.
         why: String,
     },
-    /// Any other kernel error.
+    /// The kernel refused an operation for any other reason.
     #[error("the kernel refuses {what}: {why}")]
     Kernel {
         /// The operation that failed.
@@ -112,7 +112,7 @@ impl LiveError {
         )
     }
 
-    /// Creates an error from a kernel error and its sources.
+    /// Creates an error from a kernel error and the chain of its sources.
     pub(super) fn kernel(what: impl Into<String>, error: &dyn std::error::Error) -> LiveError {
         let mut why = error.to_string();
         let mut source = error.source();
@@ -141,7 +141,7 @@ impl LiveError {
     }
 }
 
-/// Joins ports with commas.
+/// Joins port numbers with commas.
 pub(super) fn list(ports: &[u16]) -> String {
     ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
 }

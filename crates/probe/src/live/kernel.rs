@@ -29,8 +29,8 @@ pub(super) const STAGES: usize = STAMPS - 1;
 pub(super) const EVIDENCE: usize = 5;
 pub(super) const VALUES: usize = STAGES + EVIDENCE;
 const PAIRS: usize = pairs(VALUES);
-/// The size of the sums, in words. The last STAMPS + VALUES words are working memory of the
-/// programs.
+/// The size of the sums, in words. The programs use the last STAMPS + VALUES words as working
+/// memory.
 const SUMS_WORDS: usize = 1 + VALUES + 2 * PAIRS + STAMPS + VALUES;
 /// The size of a connection, in words: 15 single fields, 64 packets, 64 requests.
 const CONNECTION_WORDS: usize = 15 + 64 * 5 + 64 * (2 * MARK + EVIDENCE + 2);
@@ -39,7 +39,7 @@ pub(super) const REPORT_WORDS: usize = 1 + STAMPS + EVIDENCE;
 /// The index of the first mark among the stamps.
 pub(super) const MARK: usize = 4;
 
-/// The reasons for missing data, in the order of the enumeration in `stages.bpf.c`.
+/// The reasons for missing data, in the same order as in the enumeration in `stages.bpf.c`.
 const REASONS: [&str; 7] = [
     "packets of connections beyond the limit (--connections)",
     "requests whose packets arrived before stamping began",
@@ -62,12 +62,13 @@ const TRACEPOINTS: [(&str, &str); 9] = [
     ("waking", "sched_waking"),
     ("switched", "sched_switch"),
 ];
-/// Available since Linux 6.16. Without it, the start of a write counts as its end.
+/// A tracepoint that is available since Linux 6.16. Without it, the start of a write counts as its
+/// end.
 const OPTIONAL: &str = "tcp_sendmsg_locked";
 
 const MARK_PROGRAMS: [&str; 4] = ["mark0", "mark1", "mark2", "mark3"];
 
-/// Settings that may change while the programs run; see `struct control`.
+/// The settings that may change while the programs run. They correspond to `struct control`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Control {
     pub epoch: u64,
@@ -77,13 +78,13 @@ pub(super) struct Control {
     pub bank: u64,
 }
 
-/// The sums that one bank collected since it was last read.
+/// The sums that a bank has collected since it was last read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sums {
     pub requests: u64,
     pub sums: Vec<u64>,
     pub products: Vec<u128>,
-    /// Counts per bucket, for each stage and for the total.
+    /// The bucket counts for each stage and for the total.
     pub buckets: Vec<Vec<u64>>,
 }
 
@@ -99,8 +100,8 @@ pub(super) struct Kernel {
     tracepoints: Vec<BtfTracePointLink>,
     marks: Vec<UProbeLink>,
     detaching: Vec<thread::JoinHandle<()>>,
-    /// While this socket is open, the network stack timestamps arriving packets. It stays open all
-    /// the time, because timestamping starts some time after it is requested.
+    /// While this socket is open, the network stack timestamps arriving packets. It is kept open
+    /// for the whole session, because timestamping starts with a delay.
     _timestamps: OwnedFd,
     before: [Sums; 2],
 }
@@ -171,7 +172,7 @@ impl Kernel {
         for (name, tracepoint) in TRACEPOINTS {
             let program: &mut BtfTracePoint = program(&mut self.bpf, name)?;
             let link = match program.attach() {
-                // An older kernel has no such tracepoint, so the program was not loaded.
+                // An older kernel lacks this tracepoint, so the program was not loaded.
                 Err(ProgramError::NotLoaded) if tracepoint == OPTIONAL => continue,
                 attached => attached.and_then(|id| program.take_link(id)),
             };
@@ -186,9 +187,9 @@ impl Kernel {
         Ok(())
     }
 
-    /// Removes all probes. The kernel disables the probes of marks immediately. It then waits a few
-    /// tenths of a second, until they can no longer be running. One thread per probe does this
-    /// waiting.
+    /// Removes all probes. The kernel disables a mark's probe immediately. The call then blocks for
+    /// a few tenths of a second, until the probe can no longer be running, so each probe is removed
+    /// in its own thread.
     pub(super) fn detach_all(&mut self) {
         for link in self.marks.drain(..) {
             let waits = thread::Builder::new().name("detach".to_owned()).spawn(move || drop(link));
@@ -197,7 +198,7 @@ impl Kernel {
         self.tracepoints.clear();
     }
 
-    /// Attaches a probe. Dropping the link removes it.
+    /// Attaches a probe. Dropping the link removes the probe.
     pub(super) fn attach(&mut self, place: &Place) -> Result<UProbeLink, LiveError> {
         let program: &mut UProbe = program(&mut self.bpf, MARK_PROGRAMS[place.mark])?;
         let scope = NonZeroU32::new(place.process)
@@ -216,8 +217,8 @@ impl Kernel {
             .map_err(|error| LiveError::kernel("new control settings", &error))
     }
 
-    /// Returns what a bank collected since it was last read. No program may write to the bank in
-    /// the meantime.
+    /// Returns the sums that a bank has collected since it was last read. No program may write to
+    /// the bank in the meantime.
     pub(super) fn sums(&mut self, bank: usize) -> Result<Sums, LiveError> {
         let refused = |error| LiveError::kernel("access to its sums", &error);
         let mut all = Sums { sums: vec![0; VALUES], products: vec![0; PAIRS], ..Sums::default() };
@@ -251,7 +252,7 @@ impl Kernel {
         Some(words)
     }
 
-    /// Returns the counts of missing data so far, by reason.
+    /// Returns how often data has been missing so far, by reason.
     pub(super) fn missing(&self) -> Result<Vec<(&'static str, u64)>, LiveError> {
         let words = self
             .missing
@@ -261,27 +262,27 @@ impl Kernel {
         Ok(REASONS.iter().enumerate().map(|(at, reason)| (*reason, sum(at))).collect())
     }
 
-    /// Returns the run time of all programs while statistics were on, in nanoseconds.
+    /// Returns the total run time of the programs while statistics were enabled, in nanoseconds.
     pub(super) fn run_ns(&self) -> u64 {
         let infos = self.bpf.programs().filter_map(|(_, program)| program.info().ok());
         infos.map(|info| info.run_time().as_nanos() as u64).sum()
     }
 
-    /// Returns the number of times that a mark was passed while statistics were on.
+    /// Returns the number of times that requests passed a mark while statistics were enabled.
     pub(super) fn mark_runs(&self, mark: usize) -> u64 {
         let program = self.bpf.program(MARK_PROGRAMS[mark]);
         program.and_then(|program| program.info().ok()).map_or(0, |info| info.run_count())
     }
 
-    /// Whether the table contains a connection, which means that packets arrived.
+    /// Whether the table contains any connection. If so, packets have arrived.
     pub(super) fn has_connections(&self) -> bool {
         let table = self.bpf.map("CONNECTIONS").expect("the object has it");
         let table = HashMap::<_, u64, [u64; CONNECTION_WORDS]>::try_from(table);
         table.is_ok_and(|table| table.keys().next().is_some())
     }
 
-    /// Returns the number of runs that were skipped because another program was running on the
-    /// processor.
+    /// Returns the number of program runs that the kernel skipped because another program was
+    /// running on the same processor.
     pub(super) fn missed_runs(&self) -> u64 {
         let missed = |program: &Program| {
             use std::os::fd::AsRawFd as _;

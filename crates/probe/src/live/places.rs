@@ -10,7 +10,7 @@ use super::{LiveError, Target};
 use crate::app::{App, Mark};
 use crate::binary::{Binary, BinaryError, Site};
 
-/// A place in a process that a probe can be attached to.
+/// A place in a process to which a probe can be attached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     /// The index of the mark.
@@ -22,8 +22,8 @@ pub(super) struct Place {
     pub process: u32,
 }
 
-/// The places of all marks. `unread` locates the number of unread bytes: it contains the argument's
-/// index plus 1 (0 if not set), and the offset.
+/// The places of all marks, and the location of the number of unread bytes. `unread` contains the
+/// argument's index plus 1 (0 if not set), and the offset from the pointer.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     pub places: Vec<Place>,
@@ -33,7 +33,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Locates all marks. Skips processes that run a different program than the first process.
+    /// Locates all marks. Processes that run a different program from the first process are
+    /// skipped.
     pub(super) fn find(target: &Target, app: &App, allow_slow: bool) -> Result<Places, LiveError> {
         let mut found = Places::default();
         for (at, mark) in app.mark.iter().enumerate() {
@@ -99,8 +100,8 @@ fn sites(
     Ok(vec![site?])
 }
 
-/// Returns, for each process, the file that contains a mark. The first process that has such a file
-/// determines which file counts. Processes with a different file are skipped.
+/// Returns, for each process, the file that contains a mark. The file of the first process that has
+/// one is used, and processes with a different file are skipped.
 fn files(target: &Target, mark: &Mark) -> Result<Vec<(u32, PathBuf)>, LiveError> {
     let mut files: Vec<(u32, PathBuf)> = Vec::new();
     let mut same = None;
@@ -137,7 +138,7 @@ fn loaded(pid: u32, library: &str) -> Option<PathBuf> {
     Some(PathBuf::from(format!("/proc/{pid}/root{}", path.display())))
 }
 
-/// Resolves links of /proc to a path that people recognize.
+/// Resolves a link in /proc to a path that users recognize.
 fn plain(path: &Path) -> PathBuf {
     std::fs::read_link(path).unwrap_or_else(|_| path.to_owned())
 }

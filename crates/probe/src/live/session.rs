@@ -1,8 +1,8 @@
-//! Profiles a running server in slices of time.
+//! Profiles a running server in time slices.
 //!
-//! Every request is stamped in one slice out of k. In the other slices no request is stamped, and
-//! marks are not even attached, because a probe costs a trap even if its program returns
-//! immediately. Whole slices keep batches together; choosing single requests would split batches.
+//! In one of every k slices, all requests are stamped. In the other slices, no request is stamped
+//! and no mark is attached, because a probe costs a trap even if its program returns immediately.
+//! Sampling whole slices keeps batches together, whereas sampling single requests would split them.
 //! Slices start at irregular intervals, to cover all phases of periodic work. A slice consists of
 //! windows with separate sums.
 
@@ -26,9 +26,10 @@ use crate::profile::{Cost, Evidence, Lost, Profile, WHOLE_MAX, Whole, Window};
 /// The share of slices that are stamped.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sampling {
-    /// One in N slices; 1 means all.
+    /// One in N slices is stamped. 1 stands for all slices.
     OneIn(u32),
-    /// The largest share of slices that keeps the cost below this share of the median request time.
+    /// The share of slices is as large as possible while the cost stays below this share of the
+    /// median request time.
     Share(f64),
 }
 
@@ -39,10 +40,11 @@ pub struct Options {
     pub app: App,
     /// The share of slices that are stamped.
     pub sampling: Sampling,
-    /// The length of a slice, if there is time for at least three. Attaching marks stops the server
-    /// for milliseconds, so with short slices these stops would dominate its tail.
+    /// The length of a slice, if the profile is long enough for at least three slices. Attaching
+    /// marks stops the server for milliseconds, so these stops would dominate the latency tail if
+    /// slices were short.
     pub slice: Duration,
-    /// The length of the profile, not counting calibration.
+    /// The length of the profile, excluding calibration.
     pub duration: Duration,
     /// The maximum number of open connections. Requests on further connections are not seen.
     pub connections: u32,
@@ -50,22 +52,23 @@ pub struct Options {
     pub allow_slow: bool,
 }
 
-/// The interval at which reports are taken. It is short enough that their buffer does not fill.
+/// The interval at which reports are collected. The interval is short enough to keep the report
+/// buffer from filling up.
 const POLL: Duration = Duration::from_millis(20);
 /// The maximum length of a window.
 const WINDOW: Duration = Duration::from_millis(100);
 /// The minimum number of slices. Slices are shortened if necessary.
 const SLICES_MIN: u32 = 3;
-/// When a bank is closed, running programs end within this time.
+/// The time within which programs that still use a bank end after it is closed.
 const GRACE: Duration = Duration::from_millis(1);
-/// Calibration ends after this number of requests, or after this time.
+/// Calibration ends after this number of requests, or after this time, whichever comes first.
 const CALIBRATION: (u64, Duration) = (2_000, Duration::from_secs(1));
 /// The full cost of programs and traps, as a multiple of their measured time. The measured time
 /// includes neither the time to enter them nor the cost of the cache lines that they evict. The
-/// factor is a cautious estimate. With every request stamped, `curtail-stages memcached-cost-all`
-/// shows the estimate and the actual cost.
+/// factor is a cautious estimate. To compare the estimate with the actual cost when every request
+/// is stamped, run `curtail-stages memcached-cost-all`.
 const UNSEEN: f64 = 1.3;
-/// The maximum number of slices per stamped slice.
+/// The maximum value of N when one in N slices is stamped.
 const ONE_IN_MAX: u32 = 1_000;
 
 /// A profiling session for one server. Dropping it removes all probes.
@@ -77,8 +80,8 @@ pub struct Session {
     control: Control,
     profile: Profile,
     warnings: Vec<String>,
-    /// The cost of one trap. The number of times that marks are passed is unknown, so the estimate
-    /// counts one trap per mark and request.
+    /// The cost of one trap. The number of times that requests pass the marks is unknown here, so
+    /// the estimate counts one trap per mark and request.
     trap_ns: f64,
 }
 
@@ -116,9 +119,9 @@ impl Session {
         &self.warnings
     }
 
-    /// Profiles until the duration has passed, the server ends, or `stop` is true. Calls `progress`
-    /// with the profile so far after each window. The profile is never empty, unless `stop` is
-    /// true.
+    /// Profiles until the duration has passed, the server ends, or `stop` is true. After each
+    /// window, `progress` is called with the profile measured up to that point. The profile is
+    /// never empty, unless `stop` is true.
     ///
     /// # Errors
     ///
@@ -201,7 +204,7 @@ impl Session {
         // the cost.
         let quantile = |q| seen.histograms.last().and_then(|all| all.quantile(q)).unwrap_or(0.0);
         let share = ns_per_request / quantile(0.5).max(1.0);
-        // About WHOLE_MAX random requests are kept over the whole profile.
+        // About WHOLE_MAX random requests are kept during the whole profile.
         let rate = requests / start.elapsed().as_secs_f64();
         let expected = rate * self.options.duration.as_secs_f64();
         self.control.one_in = (expected / WHOLE_MAX as f64).ceil().max(1.0) as u64;
@@ -227,8 +230,8 @@ impl Session {
         self.kernel.set(Control { epoch: 0, ..self.control })
     }
 
-    /// Profiles one window while stamping stays on: switches to the other bank, then reads the
-    /// closed one.
+    /// Profiles one window while stamping stays enabled. It switches to the other bank and then
+    /// reads the closed one.
     fn window(
         &mut self,
         stop: &AtomicBool,
@@ -279,7 +282,7 @@ impl Session {
         Ok(())
     }
 
-    /// Sleeps, and takes reports in the meantime.
+    /// Sleeps, and collects reports in the meantime.
     fn sleep(&mut self, length: Duration, stop: &AtomicBool) {
         let start = Instant::now();
         while let Some(rest) = length.checked_sub(start.elapsed()) {
@@ -314,8 +317,8 @@ impl Session {
         }
     }
 
-    /// Converts sums of the programs to a window. Drops the marks that the application does not
-    /// have, and adds the total.
+    /// Converts sums from the programs to a window. It drops the marks that the application does
+    /// not have, and adds the total.
     fn window_of(&self, sums: &Sums, start_ns: u64, length_ns: u64) -> Window {
         let marks = self.options.app.mark.len();
         let kept: Vec<usize> = (0..VALUES).filter(|&value| !is_absent(value, marks)).collect();
@@ -379,8 +382,8 @@ impl Session {
         Ok(self.profile)
     }
 
-    /// Returns the error for a profile without requests. The reason depends on how far requests
-    /// got.
+    /// Returns the error for a profile without requests. The reason depends on the last point at
+    /// which requests were seen.
     fn nothing(&self) -> LiveError {
         let marks = self.options.app.mark.iter().enumerate();
         let avoided = marks.filter(|&(at, _)| self.kernel.mark_runs(at) == 0).map(|of| of.1).next();
@@ -417,8 +420,8 @@ fn monotonic_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }
 
-/// Returns CLOCK_REALTIME minus CLOCK_MONOTONIC. Uses the fastest of five readings, because an
-/// interruption between the two clocks distorts the difference.
+/// Returns CLOCK_REALTIME minus CLOCK_MONOTONIC. The fastest of five readings is used, because an
+/// interruption between the readings of the two clocks distorts the difference.
 fn real_less_monotonic_ns() -> u64 {
     let readings = (0..5).map(|_| {
         let before = monotonic_ns();

@@ -19,7 +19,7 @@ pub struct Target {
     pub name: String,
     /// The process and its descendants.
     pub processes: Vec<u32>,
-    /// The ports that they listen on, ascending.
+    /// The ports on which the processes listen, in ascending order.
     pub ports: Vec<u16>,
     /// The number of their network namespace.
     pub(super) namespace: u32,
@@ -61,7 +61,7 @@ impl Target {
         Ok(Target { name, processes, ports, namespace })
     }
 
-    /// Whether at least one of its processes is running.
+    /// Whether at least one process of the target is running.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         let runs =

@@ -1,12 +1,12 @@
-//! Attributes of spans that may explain their times: where a span ran, how it ended, whether it was
-//! a retry, and how long it queued. All other attributes are ignored.
+//! Selects the attributes that may explain the durations of spans. They tell where a span ran, how
+//! it ended, whether it was a retry, and how long it queued. All other attributes are ignored.
 
 use std::collections::BTreeMap;
 
 /// The subject of an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Class {
-    /// The process, pod or host that the span ran in.
+    /// The process, pod or host in which the span ran.
     Place,
     /// The process or host that was called.
     Peer,
@@ -14,11 +14,12 @@ pub(super) enum Class {
     Status,
     /// Whether the span was a retry, and which attempt.
     Retry,
-    /// A number that describes a queue: its length, or the time that the span spent in it.
+    /// A number that describes a queue, either its length or the time that the span spent in it.
     Queue,
 }
 
-/// Keys by class, the most specific first. `_` and `-` are equivalent to `.`, and case is ignored.
+/// The keys of each class, the most specific first. In keys, `_` and `-` are equivalent to `.`, and
+/// case is ignored.
 const KEYS: [(Class, &str); 4] = [
     (
         Class::Place,
@@ -36,7 +37,7 @@ const KEYS: [(Class, &str); 4] = [
         "http.request.resend.count http.resend.count retry retries retry.count attempt rpc.attempt",
     ),
 ];
-/// A numeric attribute whose key contains one of these is of class [`Class::Queue`].
+/// A numeric attribute belongs to [`Class::Queue`] if its key contains one of these words.
 const QUEUES: [&str; 2] = ["queue", "wait"];
 /// The maximum length of a value, in characters. Longer values are truncated.
 const VALUE_CHARS_MAX: usize = 60;
@@ -69,14 +70,14 @@ pub(super) struct Attribute {
 }
 
 impl Attribute {
-    /// Whether it marks the span as a retry.
+    /// Whether the attribute marks the span as a retry.
     pub(super) fn is_retry(&self) -> bool {
         let first = if self.key.to_ascii_lowercase().contains("attempt") { "1" } else { "0" };
         self.class == Class::Retry && ![first, "0", "false", ""].contains(&&*self.value)
     }
 }
 
-/// Interned sets of attributes. Spans refer to them by number; 0 is the empty set.
+/// Interned sets of attributes. Spans refer to a set by its number. The empty set has the number 0.
 #[derive(Debug, Default)]
 pub(super) struct Sets {
     numbers: BTreeMap<Vec<Attribute>, u32>,
@@ -84,8 +85,8 @@ pub(super) struct Sets {
 }
 
 impl Sets {
-    /// Returns the number of a span's set (`None` if there is no room for it), the place where the
-    /// span ran, and its queueing time.
+    /// Returns the number of a span's attribute set, the place where the span ran, and its queueing
+    /// time. The number is `None` if there is no room for the set.
     pub(super) fn read(
         &mut self,
         attributes: &[(String, String)],
@@ -118,7 +119,7 @@ impl Sets {
         Some(self.list.len() as u32)
     }
 
-    /// Returns the attributes of a set.
+    /// Returns the attributes in a set.
     pub(super) fn get(&self, set: u32) -> &[Attribute] {
         (set as usize).checked_sub(1).map_or(&[], |at| &self.list[at])
     }

@@ -1,16 +1,16 @@
 //! Estimates the difference between the clocks of two hosts from the calls between them.
 //!
 //! A server's span lies within its client's span, so every call bounds the difference of the two
-//! clocks from both sides. The estimate is the middle of the range that fits the bounds of most
-//! calls: Marzullo's algorithm ("Maintaining the time in a distributed system", 1984), as in NTP.
-//! If no single difference fits 9 in 10 calls, because a clock drifts or the hosts of a service
-//! have different clocks, the estimate is clamped to each call's own bounds. By contrast, Jaeger
-//! and Zipkin adjust every span by the middle of its own bounds. If a difference of 0 fits nearly
-//! as many calls as the best estimate, the clocks count as equal.
+//! clocks from both sides. The estimate is the midpoint of the range that fits the bounds of the
+//! largest number of calls: Marzullo's algorithm ("Maintaining the time in a distributed system",
+//! 1984), as in NTP. A clock may drift, or the hosts of a service may have different clocks. If no
+//! single difference therefore fits 9 in 10 calls, the estimate is clamped to the bounds of each
+//! call. By contrast, Jaeger and Zipkin adjust every span by the midpoint of its own bounds. If a
+//! difference of 0 fits nearly as many calls as the best estimate does, the clocks count as equal.
 //!
 //! Hosts of one service often have the same clock, so calls are first pooled per pair of services.
-//! A pair of hosts gets its own estimate if no single value fits the calls of the services, or if
-//! that value does not fit these hosts.
+//! A pair of hosts has a separate estimate if no single value fits the calls between the services,
+//! or if that value does not fit these hosts.
 //!
 //! If a server's span is longer than its client's (a stream), its bounds are looser, because only
 //! its start lies within the client's span.
@@ -25,10 +25,11 @@ use super::halves::Node;
 
 const PAIRS_MAX: usize = 4_096;
 const CALLS_MAX: usize = 256;
-/// The accuracy of timestamps: the larger of this value and 1/1,000 of the call's duration.
+/// The minimum inaccuracy of timestamps, in nanoseconds. If 1/1,000 of a call's duration is larger,
+/// that value is used instead.
 const EXACT_NS: i64 = 2_000;
-/// Clocks count as equal if a difference of 0 fits nearly as many calls as the best estimate does:
-/// the shortfall is at most 1 in N calls.
+/// Clocks count as equal if a difference of 0 fits nearly as many calls as the best estimate does.
+/// The shortfall may be at most 1 in N calls.
 const OTHERS_ONE_IN: usize = 20;
 /// An estimate is steady if at most 1 in N calls does not fit it.
 const WANDERS_ONE_IN: usize = 10;
@@ -38,15 +39,15 @@ const WANDERS_ONE_IN: usize = 10;
 pub(super) struct Pair {
     /// The services of the caller and the callee.
     services: (u32, u32),
-    /// The number of calls seen.
+    /// The number of calls that were seen.
     pub(super) calls: u64,
     every: u64,
-    /// Lower bound, upper bound, and accuracy of each chosen call.
+    /// The lower bound, the upper bound and the inaccuracy of each chosen call.
     bounds: Vec<(i64, i64, i64)>,
     settled: u64,
     /// The callee's clock minus the caller's.
     pub(super) ahead_ns: i64,
-    /// Half of the width of the range that fits most calls.
+    /// Half of the width of the range that fits the largest number of calls.
     pub(super) within_ns: u64,
     /// Whether one difference fits nearly all calls.
     pub(super) is_steady: bool,
@@ -63,8 +64,8 @@ fn minus(a: u64, b: u64) -> i64 {
     (i128::from(a) - i128::from(b)).clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
-/// Returns the bounds that a call sets on the difference (callee's clock minus caller's), and their
-/// accuracy.
+/// Returns the bounds that a call sets on the difference (callee's clock minus caller's clock), and
+/// their inaccuracy.
 fn bounds(caller: &Node, callee: &Node) -> (i64, i64, i64) {
     let is_stream = callee.length() > caller.length();
     let least = minus(if is_stream { callee.start_ns } else { callee.end_ns }, caller.end_ns);
@@ -98,13 +99,14 @@ impl Clocks {
         }
     }
 
-    /// Returns the difference to correct for in this call: the callee's clock minus the caller's.
+    /// Returns the difference by which this call is corrected: the callee's clock minus the
+    /// caller's clock.
     pub(super) fn ahead(&self, caller: &Node, callee: &Node) -> i64 {
         let Some(pair) = self.hosts.get(&(caller.host, callee.host)) else { return 0 };
         let pair = self.together(pair).unwrap_or(pair);
         let (least, most, exact) = bounds(caller, callee);
-        // A span cannot begin before its cause. If the corrected times imply that, the clock has
-        // moved.
+        // A span cannot begin before its cause. If the corrected times imply that it does, the
+        // clock has moved.
         let is_possible = pair.ahead_ns <= most.saturating_add(exact);
         if least <= most && (!pair.is_steady || !is_possible) {
             return pair.ahead_ns.clamp(least, most);
@@ -141,7 +143,7 @@ impl Pair {
         let possible = self.bounds.iter().filter(|(least, most, _)| least <= most);
         let agree =
             possible.clone().filter(|(least, most, exact)| -exact <= *most && *least <= *exact);
-        // If the positions are equal, starts sort before ends.
+        // At equal positions, starts sort before ends.
         let mut edges: Vec<(i64, i32)> =
             possible.flat_map(|&(least, most, _)| [(least, -1), (most, 1)]).collect();
         edges.sort_unstable();

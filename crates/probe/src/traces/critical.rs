@@ -1,22 +1,24 @@
-//! The critical path of a trace: for each moment, the span that the request waited for.
+//! Computes the critical path of a trace, which is the span that the request waited for at each
+//! moment.
 //!
-//! The path is computed backward from the end of the root. It lies in the child that ended last,
-//! from that child's end back to its start. Before that, it lies in the last child to end before
-//! that start. If there is no such child, it lies in the span itself, and this time is the span's
-//! self time. The idea is from CRISP (Zhang et al., USENIX ATC 2022); the code is ours.
+//! The path is computed backward from the end of the root. Within a span, it first follows the
+//! child that ended last, from that child's end back to its start. From there, it follows the last
+//! child that ended before this start. Where there is no such child, the path lies in the span
+//! itself, and this time is the span's self time. The idea is from CRISP (Zhang et al., USENIX ATC
+//! 2022), but the code was written independently.
 //!
 //! - Each nanosecond of the root belongs to exactly one span, so the self times add up to the
 //!   root's duration.
-//! - Ends are recorded late. A child that overlaps the next one by at most 1/1,000 of its duration
-//!   (`LATE`) therefore counts as having ended before it.
+//! - Ends may be recorded late. A child that overlaps the next one by at most 1/1,000 of its
+//!   duration (`LATE`) therefore counts as having ended before it.
 //! - If no child ended shortly before (`PAUSE`) but one was still running, the path lies in that
 //!   child. Overlapping siblings thus keep their own parts.
-//! - A server's span may outlast its client's (a stream). It is on the path at times when the path
-//!   would otherwise lie in the client's parent itself.
+//! - A server's span may outlast its client's (a stream). It is on the path whenever the path would
+//!   otherwise lie in the client's parent itself.
 //! - All other children are clipped to their parents. Time that is attributed to a parent because
-//!   of clipping or missing spans is counted (`Uncertainty`).
+//!   of clipping or missing spans is reported as an `Uncertainty`.
 //!
-//! Cost: n log n for n spans; no recursion.
+//! Cost: O(n log n) for n spans, without recursion.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -26,10 +28,10 @@ use super::halves::Node;
 use super::tree::{Flaws, Tree};
 use super::{Kind, Uncertainty, Without};
 
-/// The end of a span may be recorded late by 1 part in `LATE` of its duration.
+/// The end of a span may be recorded late by 1/`LATE` of its duration.
 pub(super) const LATE: u64 = 1_000;
-/// After a child ends, a gap of up to 1 part in `PAUSE` of its duration counts as work of the
-/// parent, even if another child is still running.
+/// After a child ends, a gap of up to 1/`PAUSE` of its duration counts as work of the parent, even
+/// if another child is still running.
 const PAUSE: u64 = 10;
 
 /// A trace, reduced to its critical path.
@@ -41,10 +43,11 @@ pub struct Path {
     pub start_ns: u64,
     /// The parts of the path, sorted by stage.
     pub parts: Vec<Part>,
-    /// Self time that may belong to another stage: the stage, the reason, and an upper bound.
+    /// Self time that may belong to another stage. Each entry contains the stage, the reason, and
+    /// an upper bound.
     pub uncertain: Vec<(u32, Uncertainty, u64)>,
-    /// Stages of clients, each with two counts: its calls that have a server span, and those that
-    /// have none.
+    /// The stages of clients. Each entry contains the number of calls that have a server span and
+    /// the number of calls that have none.
     pub calls: Vec<(u32, u32, u32)>,
     /// Whether clocks were corrected.
     pub is_shifted: bool,
@@ -55,17 +58,17 @@ pub struct Path {
 /// The self time of the spans on the path that have the same stage and attributes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Part {
-    /// The number of the operation.
+    /// The identifier of the operation.
     pub stage: u32,
-    /// The number of the set of attributes.
+    /// The identifier of the attribute set.
     pub attributes: u32,
-    /// The stage that called the last of the spans.
+    /// The stage that called the latest of the spans.
     pub caller: u32,
     /// The number of spans.
     pub calls: u32,
-    /// The sum of their queueing times, from an attribute.
+    /// The sum of the spans' queueing times, which are read from an attribute.
     pub queued: f32,
-    /// The sum of their self times.
+    /// The sum of the spans' self times.
     pub self_ns: u64,
     /// The time from the start of the root until the path first entered one of the spans.
     pub first_ns: u64,
@@ -173,8 +176,8 @@ impl Walk<'_> {
         self.count(whole, &own);
     }
 
-    /// Adds the self times of a span (the latest first), and the parts of them that may belong to
-    /// others.
+    /// Adds the self times of a span, the latest first, and the parts of them that may belong to
+    /// other spans.
     fn count(&mut self, piece: Piece, own: &[(u64, u64)]) {
         let (tree, span) = (self.tree, &self.tree.spans[piece.at as usize]);
         let is_first = !std::mem::replace(&mut self.seen[piece.at as usize], true);
@@ -202,7 +205,8 @@ impl Walk<'_> {
         if is_first {
             part.calls += 1;
             part.queued += span.queued;
-            // The client's half does not decide how often the call is made; its parent does.
+            // The parent, and not the client's half of the call, determines how often the call is
+            // made.
             let parent = tree.parent(piece.at).unwrap_or(piece.at);
             let is_half = tree.spans[parent as usize].kind == Kind::Client;
             let caller = tree.parent(parent).filter(|_| is_half).unwrap_or(parent);
@@ -227,12 +231,13 @@ impl Walk<'_> {
     }
 }
 
-/// Returns the pieces that `whole` waited for, from the end backward. They do not overlap.
+/// Returns the pieces that `whole` waited for, the last one first. They do not overlap.
 fn cover(whole: Piece, mut pieces: Vec<Piece>, overlaps: bool) -> Vec<Piece> {
     pieces.retain(|piece| piece.from < piece.to);
     pieces.sort_unstable_by_key(|piece| (Reverse(piece.to), piece.from, piece.at));
     let (mut picked, mut until, mut next) = (Vec::new(), whole.to, 0);
-    // Pieces that end after the path has moved to another one. The one that ends first is on top.
+    // A heap of the pieces that end after the path has moved to another piece. The piece that ends
+    // first is on top.
     let mut running = BinaryHeap::new();
     loop {
         while let Some(piece) = pieces.get(next).filter(|piece| piece.to > until) {

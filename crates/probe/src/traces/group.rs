@@ -1,8 +1,8 @@
 //! Converts traces with the same root to a profile.
 //!
-//! Only traces of the same kind of request can be compared, so all others are left out and counted.
-//! The stages that vary most are kept. All others are summed into one stage, which changes neither
-//! the total nor the covariances of the kept stages.
+//! Only traces of the same kind of request can be compared, so all other traces are left out and
+//! counted. The stages that vary most are kept. All other stages are summed into one stage, which
+//! changes neither the total nor the covariances of the kept stages.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,21 @@ use crate::rank::over;
 /// The minimum number of traces per window, unless that yields fewer than [`WINDOWS_LEAST`]
 /// windows.
 const WINDOW_TRACES: usize = 8;
-/// The minimum number of windows, if there are enough traces.
+/// The minimum number of windows if there are enough traces.
 const WINDOWS_LEAST: usize = 8;
-/// The maximum number of windows; more would only add noise.
+/// The maximum number of windows. A larger number would only add noise.
 const WINDOWS_MOST: usize = 64;
 /// The slowest 1 in N traces are kept.
 const SLOW_ONE_IN: usize = 20;
 /// If at least 1 in N calls of a client have a server span, a call without one counts as missing
 /// its server span.
 const CALLEES_ONE_IN: u32 = 20;
-/// The maximum number of pairs of clocks in the profile.
+/// The maximum number of clock pairs in the profile.
 const CLOCKS_MAX: usize = 50;
 /// The maximum number of roots that an error lists.
 const NAMED_MAX: usize = 8;
 
-/// Counts the traces per root, the most frequent root first.
+/// Counts the traces of each root. The most frequent root comes first.
 fn roots(paths: &[Path]) -> Vec<(u32, u64)> {
     let mut counts = BTreeMap::<u32, u64>::new();
     paths.iter().for_each(|path| *counts.entry(path.root).or_default() += 1);
@@ -45,7 +45,7 @@ fn listed(roots: &[(u32, u64)], names: &[String]) -> String {
     named.collect::<Vec<_>>().join(", ") + more
 }
 
-/// Returns the profile, and the traces that were left out of it.
+/// Returns the profile, along with the reason why traces were left out of it and their number.
 pub(super) fn profile(
     of: &Traces,
     root: Option<&str>,
@@ -141,13 +141,13 @@ fn fill(profile: &mut Profile, paths: &[&Path], kept: &[u32]) {
     slow.truncate(wholes.len().div_ceil(SLOW_ONE_IN).min(WHOLE_MAX));
     slow.sort_by_key(|whole| whole.start_ns);
     profile.slow = slow.into_iter().cloned().collect();
-    // In a sequence, taking every n-th trace is as good as a random choice.
+    // Every n-th trace of a sequence is as good a sample as a random choice.
     let step = wholes.len().div_ceil(WHOLE_MAX).max(1);
     profile.sampled = wholes.into_iter().step_by(step).collect();
 }
 
-/// Returns the values of one trace: its kept stages, and the sum of the others if they form a
-/// stage.
+/// Returns the values of one trace. They are the values of the kept stages, followed by the sum of
+/// the others if these form a stage.
 fn whole(path: &Path, kept: &[u32], stages: usize, begin: u64) -> Whole {
     let mut stages_ns = vec![0; stages];
     for part in &path.parts {
@@ -156,13 +156,13 @@ fn whole(path: &Path, kept: &[u32], stages: usize, begin: u64) -> Whole {
     Whole { start_ns: path.start_ns - begin, stages_ns, evidence: Vec::new() }
 }
 
-/// Returns the index of a stage in the profile. The sum of the others is last. If there is no such
-/// sum, every stage is kept.
+/// Returns the index of a stage in the profile. The sum of the other stages comes last. If there is
+/// no such sum, every stage is kept.
 fn place(kept: &[u32], stages: usize, stage: u32) -> usize {
     kept.iter().position(|&of| of == stage).unwrap_or(stages - 1)
 }
 
-/// Collects the results that only traces have.
+/// Collects the results that exist only for traces.
 fn traced(of: &Traces, stages: usize, paths: &[&Path], kept: &[u32]) -> Traced {
     let reasons = |(place, &stage)| why::reasons(paths, (place, stage), &of.sets, &of.names.list);
     let mut reasons: Vec<_> = kept.iter().enumerate().flat_map(reasons).collect();
@@ -177,7 +177,7 @@ fn traced(of: &Traces, stages: usize, paths: &[&Path], kept: &[u32]) -> Traced {
         vec![0.0; if paths.iter().any(|of| of.0.is_shifted) { stages } else { 0 }];
     for (path, apart) in &paths {
         for &(of, ns) in &path.unshifted {
-            // Empty if no clock was corrected.
+            // The list is empty if no clock was corrected.
             uncorrected.get_mut(place(of)).into_iter().for_each(|sum| *sum += ns as f64 * apart);
         }
     }
@@ -198,8 +198,8 @@ fn uncertain(
         let sum = calls.entry(stage).or_default();
         *sum = (sum.0 + with, sum.1 + without);
     }
-    // If a client's server hardly ever has a span, nothing is missing: the client's time is all
-    // that can be measured.
+    // If the server that a client calls hardly ever has a span, nothing counts as missing, because
+    // only the client's time can be measured.
     let is_usual =
         |stage| calls.get(&stage).is_some_and(|&(with, without)| with > without / CALLEES_ONE_IN);
     let mut sums = BTreeMap::<(usize, Uncertainty), (u64, f64, f64)>::new();
@@ -222,7 +222,7 @@ fn uncertain(
     uncertain
 }
 
-/// Lists clocks that differ, the largest difference first.
+/// Lists the differences between clocks, the largest one first.
 fn clocks(of: &Traces) -> Vec<Skew> {
     let skew = |names: &[String], key: &(u32, u32), pair: &Pair| {
         let [caller, callee] = [key.0, key.1].map(|at| names[at as usize].clone());

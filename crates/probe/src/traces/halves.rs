@@ -2,20 +2,20 @@
 //!
 //! - Duplicates (same id, kind, operation and start) are merged. The copy with the latest end is
 //!   the complete one.
-//! - Zipkin lets the client's half and the server's half of a call share an id. The server's half
-//!   becomes a child of the client's half. Children of the shared id go to the half of their own
-//!   service, or else to the server's half. If kinds are missing, the longest span is the client's
-//!   half.
-//! - Other spans with the same id stay separate. Their children go to the span of their own
-//!   service, or else to the first one that contains them.
+//! - In Zipkin, the client's half and the server's half of a call may share an id. The server's
+//!   half becomes a child of the client's half. Children of the shared id belong to the half of
+//!   their own service if there is one, and otherwise to the server's half. If kinds are missing,
+//!   the longest span is the client's half.
+//! - Other spans with the same id stay separate. Their children belong to the span of their own
+//!   service if there is one, and otherwise to the first span that contains them.
 //!
-//! Cost: n log n for n spans.
+//! Cost: O(n log n) for n spans.
 
 use std::cmp::Reverse;
 
 use super::Kind;
 
-/// The maximum number of spans with the same id that are considered as a parent.
+/// The maximum number of spans with the same id among which a parent is chosen.
 const SAME_ID_MAX: usize = 64;
 /// The index that means "no parent".
 pub(super) const NONE: u32 = u32::MAX;
@@ -25,21 +25,21 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) struct Node {
     /// The id. Never 0.
     pub(super) id: u64,
-    /// The parent's id, or 0.
+    /// The parent's id, or 0 if there is none.
     pub(super) parent: u64,
-    /// The number of the operation.
+    /// The identifier of the operation.
     pub(super) stage: u32,
-    /// The number of the service.
+    /// The identifier of the service.
     pub(super) service: u32,
-    /// The number of the host, which identifies the clock.
+    /// The identifier of the host, and therefore of its clock.
     pub(super) host: u32,
-    /// The number of the set of attributes.
+    /// The identifier of the attribute set.
     pub(super) attributes: u32,
-    /// The queueing time, from an attribute.
+    /// The queueing time, which is read from an attribute.
     pub(super) queued: f32,
-    /// The role in a call.
+    /// The span's role in a call.
     pub(super) kind: Kind,
-    /// Whether its end is before its start. It is then treated as empty.
+    /// Whether the span ends before it starts. Such a span is treated as empty.
     pub(super) is_backward: bool,
     /// The start.
     pub(super) start_ns: u64,

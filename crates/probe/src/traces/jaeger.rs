@@ -1,5 +1,5 @@
-//! Jaeger's JSON, as its interface and `/api/traces` return it. Times are in microseconds; each
-//! trace has a table of services.
+//! Parses Jaeger's JSON format, which its web interface and `/api/traces` return. Times are in
+//! microseconds. Each trace contains a table of services.
 
 use std::collections::BTreeMap;
 
@@ -43,10 +43,10 @@ pub(super) struct Logged {
     #[serde(default, deserialize_with = "or_empty")]
     operation_name: String,
     references: Option<Vec<Reference>>,
-    /// In microseconds since the Unix epoch.
+    /// The start, in microseconds since the Unix epoch.
     #[serde(deserialize_with = "number")]
     start_time: u64,
-    /// In microseconds.
+    /// The duration, in microseconds.
     #[serde(deserialize_with = "number")]
     duration: u64,
     #[serde(default, deserialize_with = "or_empty")]
@@ -65,7 +65,7 @@ struct Reference {
     span_id: String,
 }
 
-/// Returns the relevant attributes among some tags, and the span's kind, if a tag contains it.
+/// Returns the relevant attributes among `tags`, and the span's kind if a tag contains it.
 fn kept(tags: &[Tag]) -> (Vec<(String, String)>, Kind) {
     let mut kind = Kind::Unknown;
     let pair = |tag: &Tag| {

@@ -11,8 +11,9 @@
 //!    a server. `why` computes the share of a stage's variance that its number of calls and its
 //!    attributes explain.
 //!
-//! A stage is an operation of a service, `service: operation`. Its value in a trace is its self
-//! time on the critical path, so the stages of a trace add up to its duration exactly.
+//! A stage is an operation of a service, `service: operation`. The value of a stage in a trace is
+//! its self time on the critical path, so the stages of a trace add up to exactly the duration of
+//! the trace.
 //!
 //! Memory is bounded by [`Limits`]. Spans and traces that exceed them, or cannot be used, are
 //! counted by reason in [`Profile::lost`].
@@ -45,13 +46,13 @@ pub enum Kind {
     /// The format or the span does not specify it.
     #[default]
     Unknown,
-    /// Work within a service, not part of a call.
+    /// Work within a service that is not part of a call.
     Internal,
     /// The caller's half of a call.
     Client,
     /// The callee's half of a call.
     Server,
-    /// The sender of a message; it does not wait.
+    /// The sender of a message, which does not wait.
     Producer,
     /// The receiver of a message.
     Consumer,
@@ -68,7 +69,7 @@ impl Kind {
     }
 }
 
-/// Disables corrections of imperfect spans. Only tests set these, to show that each correction
+/// Disables corrections of imperfect spans. Only tests disable them, to show that each correction
 /// matters.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Without {
@@ -83,15 +84,15 @@ pub(crate) struct Without {
 /// A timed operation of one service on behalf of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Span {
-    /// The trace that the span belongs to. 0 is invalid.
+    /// The trace to which the span belongs. 0 is invalid.
     pub trace: u128,
     /// The id of the span. 0 is invalid. The two halves of a call may share an id.
     pub id: u64,
-    /// The id of the span that caused this one; 0 for a root.
+    /// The id of the span that caused this one. It is 0 for a root.
     pub parent: u64,
-    /// The role in a call.
+    /// The span's role in a call.
     pub kind: Kind,
-    /// The service that the span ran in.
+    /// The service in which the span ran.
     pub service: String,
     /// The name of the operation.
     pub operation: String,
@@ -99,7 +100,7 @@ pub struct Span {
     pub start_ns: u64,
     /// The end, in nanoseconds since the Unix epoch.
     pub end_ns: u64,
-    /// The attributes of the span and its resource that may explain its time.
+    /// Those attributes of the span and its resource that may explain its duration.
     pub attributes: Vec<(String, String)>,
 }
 
@@ -109,12 +110,11 @@ pub struct Limits {
     /// The maximum number of spans in open traces, at 56 bytes each. When it is exceeded, the trace
     /// whose first span arrived first is closed.
     pub spans: usize,
-    /// The maximum number of closed traces, at 60 bytes per stage and set of attributes. Further
-    /// traces are dropped.
+    /// The maximum number of closed traces. Each takes 60 bytes per combination of a stage and an
+    /// attribute set. Further traces are dropped.
     pub traces: usize,
-    /// The maximum number of operations; the same maximum applies to services, to hosts and to sets
-    /// of attributes. Further names are replaced by a common one, and attributes in further sets
-    /// are ignored.
+    /// The maximum number of operations. The same maximum applies to services, hosts and attribute
+    /// sets. Beyond it, names are replaced by a common name, and new attribute sets are ignored.
     pub operations: usize,
 }
 
@@ -140,7 +140,7 @@ pub enum TracesError {
     NoSuchRoot {
         /// The requested root.
         root: String,
-        /// The existing roots, the most frequent first.
+        /// The roots that exist, the most frequent first.
         known: String,
     },
 }
@@ -199,7 +199,8 @@ impl Traces {
         if span.trace == 0 || span.id == 0 {
             return self.lose("spans without a valid id", 1);
         }
-        // No working clock reports such times, and one such span would dominate the variance.
+        // No working clock reports times like these, and a single span of this kind would dominate
+        // the variance.
         let is_timed = (1..=i64::MAX as u64).contains(&span.end_ns);
         if !is_timed || span.end_ns.saturating_sub(span.start_ns) > LONGEST_NS {
             return self.lose("spans without a valid time, or of hours", 1);
@@ -240,20 +241,20 @@ impl Traces {
         }
     }
 
-    /// Returns the number of spans that are held, and the number of traces.
+    /// Returns the number of spans in open traces, and the number of traces.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
         (self.held, self.open.len() + self.closed.len())
     }
 
-    /// Counts spans or traces that could not be used.
+    /// Adds to the count of spans or traces that could not be used for this reason.
     pub fn lose(&mut self, reason: &'static str, count: u64) {
         if count > 0 {
             *self.lost.entry(reason).or_default() += count;
         }
     }
 
-    /// Updates the estimates of clock differences with the calls of a trace.
+    /// Updates the estimated clock differences with the calls in a trace.
     fn observe(&mut self, trace: u128) {
         let spans = self.open.get(&trace).filter(|_| !self.without.clocks);
         let tree = spans.and_then(|spans| Tree::new(spans.clone(), self.without));
@@ -286,7 +287,7 @@ impl Traces {
     }
 
     /// Returns the profile of all traces with this root. `None` selects the most frequent root. The
-    /// `stages_max` stages that vary most are kept; all others are summed into one stage.
+    /// `stages_max` stages that vary most are kept, and all other stages are summed into one stage.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
-//! OpenTelemetry's `ExportTraceServiceRequest`, in protobuf and in JSON. The structures contain
-//! only the required fields, with the numbers and names that they have in
+//! Parses OpenTelemetry's `ExportTraceServiceRequest`, in protobuf and in JSON. The structures
+//! contain only the required fields, with the numbers and names that they have in
 //! `opentelemetry/proto/trace/v1/trace.proto` (version 1). All other fields are skipped.
 //!
 //! The JSON parser also accepts deviations that occur in practice: `null` for empty values, names
-//! with underscores, ids in base64, and the field names from before version 1.
+//! with underscores, ids in base64, and the field names that were used before version 1.
 
 use base64::Engine as _;
 use base64::alphabet::{STANDARD, URL_SAFE};
@@ -51,7 +51,7 @@ struct Attribute {
     value: Option<Value>,
 }
 
-/// A `oneof` in the protocol; on the wire, it is the same as optional fields.
+/// This is a `oneof` in the protocol, which looks the same as optional fields on the wire.
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Value {
@@ -126,8 +126,8 @@ pub(super) fn or_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>
     Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
-/// Deserializes a number, a number in a string, or the name of an enumeration's value. Programs
-/// write strings because JSON numbers have fewer than 64 bits in many languages.
+/// Deserializes a number, a number in a string, or the name of an enumeration value. Programs write
+/// strings because many languages read JSON numbers with less than 64-bit precision.
 pub(super) fn number<'de, D: Deserializer<'de>, T: TryFrom<i128> + Default>(
     from: D,
 ) -> Result<T, D::Error> {
@@ -175,7 +175,7 @@ fn id_text<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
         .ok_or_else(|| D::Error::invalid_value(Unexpected::Str(&text), expected))
 }
 
-/// Returns the value of an id. An id that is too long becomes 0, which is not a valid id.
+/// Returns an id as a number. An id that is too long becomes 0, which is not a valid id.
 fn id(bytes: &[u8]) -> u128 {
     if bytes.len() > 16 {
         return 0;

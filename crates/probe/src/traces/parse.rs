@@ -1,13 +1,13 @@
-//! Converts trace documents to spans, without I/O: OTLP as JSON or protobuf, and the JSON of Jaeger
-//! and Zipkin.
+//! Converts trace documents to spans, without I/O: OTLP as JSON or protobuf, Jaeger JSON, and
+//! Zipkin JSON.
 //!
-//! JSON input is one document, several documents in a row, or arrays of documents. Each document is
-//! one of these: OTLP (`resourceSpans`; in Tempo's responses `batches`, also within `trace`),
-//! Jaeger (`data`, or a trace with `spans`), or Zipkin version 2 (a span with `traceId`).
+//! JSON input consists of one document, several consecutive documents, or arrays of documents. Each
+//! document is one of these: OTLP (`resourceSpans`; in Tempo's responses `batches`, also within
+//! `trace`), Jaeger (`data`, or a trace with `spans`), or Zipkin version 2 (a span with `traceId`).
 //!
-//! Memory: all spans of a document are held at once. They take at most 180 bytes per byte of
-//! protobuf. This maximum occurs if all spans are empty. Real spans take about as much memory as
-//! the document itself. The caller bounds the size of the document.
+//! Memory: all spans of a document are in memory at the same time. The spans take at most 180 bytes
+//! per byte of protobuf. This maximum occurs if all spans are empty. Real spans take about as much
+//! memory as the document itself. The caller bounds the size of the document.
 
 use std::collections::BTreeMap;
 
@@ -110,7 +110,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Span>, ParseError> {
     let bytes = without_mark(bytes);
     let is_json = bytes.trim_ascii_start().first().is_some_and(|byte| b"{[".contains(byte));
     match bytes {
-        // A line feed is the tag of the only field of the protobuf message.
+        // A line feed is also the tag byte of the only field in the protobuf message.
         [b'\n', ..] if is_json => protobuf(bytes).or_else(|_| json(bytes)),
         _ if is_json => json(bytes),
         _ => protobuf(bytes),
@@ -162,11 +162,11 @@ fn documents<T: DeserializeOwned>(
     }
 }
 
-/// Parses an `ExportTraceServiceRequest`, or several in a row.
+/// Parses one or more consecutive `ExportTraceServiceRequest` messages.
 ///
 /// # Errors
 ///
-/// If the bytes are not such a message.
+/// If the bytes are not in this format.
 pub fn protobuf(bytes: &[u8]) -> Result<Vec<Span>, ParseError> {
     let mut spans = Vec::new();
     otlp::spans(otlp::Request::decode(bytes)?.resource_spans, &mut spans);

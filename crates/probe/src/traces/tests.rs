@@ -6,7 +6,7 @@ fn span(trace: u128, id: u64, parent: u64, name: &str, start_ns: u64, end_ns: u6
     Span { trace, id, parent, service, operation, start_ns, end_ns, ..Span::default() }
 }
 
-/// A front that calls a store for 10 ns and a cache for 20 or 30 ns.
+/// A front that calls a store, which takes 10 ns, and a cache, which takes 20 or 30 ns.
 fn request(trace: u128, begin: u64) -> [Span; 3] {
     let slow = if trace.is_multiple_of(2) { 10 } else { 0 };
     [
@@ -173,8 +173,8 @@ fn beyond_the_bounds_the_oldest_trace_is_closed_and_names_are_shared() {
 
 #[test]
 fn a_request_of_hotrod_spends_its_time_where_its_delays_are() {
-    // From Jaeger's example, version 1.62: six JSON exports of one trace, without the attributes of
-    // spans.
+    // The file contains one trace from Jaeger's example, version 1.62, in six JSON exports without
+    // the attributes of spans.
     let spans = parse::parse(include_bytes!("hotrod.jsonl")).expect("OTLP");
     let root = spans.iter().find(|span| span.parent == 0).expect("a root");
     let duration = root.end_ns - root.start_ns;
@@ -190,8 +190,9 @@ fn a_request_of_hotrod_spends_its_time_where_its_delays_are() {
         .collect();
     assert_eq!(times.iter().map(|of| of.1).sum::<u64>(), duration);
     let ms = |name: &str| times.iter().find(|of| of.0 == name).map_or(0, |of| of.1 / 1_000_000);
-    // One query of about 300 ms. Then a call of 20 ms, and 13 sequential calls of 10 ms, three of
-    // which fail after another 20 ms. Then ten calls of 50 ms by three workers.
+    // The request starts with one query of about 300 ms. A call of 20 ms follows, and then 13
+    // sequential calls of 10 ms, three of which fail after another 20 ms. Finally, three workers
+    // make ten calls of 50 ms.
     let seen = [
         "mysql: SQL SELECT",
         "redis-manual: FindDriverIDs",

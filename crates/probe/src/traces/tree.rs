@@ -6,19 +6,20 @@ use super::clocks::Clocks;
 use super::halves::{NONE, Node, link};
 use super::{Kind, Without};
 
-/// The maximum number of spans with missing parents whose times are kept.
+/// The maximum number of orphans, which are spans with missing parents, whose times are kept.
 const ORPHANS_MAX: usize = 64;
 
-/// Counts of defects in the spans of a trace.
+/// The numbers of defects in the spans of a trace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Flaws {
-    /// Spans that arrived twice.
+    /// The number of spans that arrived twice.
     pub(super) duplicates: u64,
-    /// Spans that end before they begin. They are treated as empty.
+    /// The number of spans that end before they begin. They are treated as empty.
     pub(super) backward: u64,
-    /// Spans that are not connected to the root. They are ignored.
+    /// The number of spans that are not connected to the root. They are ignored.
     pub(super) orphans: u64,
-    /// Children of spans on the path that extend beyond their parent by more than 1 part in `LATE`.
+    /// The number of spans that extend beyond a parent on the path by more than 1/`LATE` of their
+    /// own duration.
     pub(super) clipped: u64,
 }
 
@@ -45,15 +46,16 @@ impl Tree {
         let all = spans.len();
         let (spans, mut parents) = link(spans, without.shared_ids);
         flaws.duplicates = (all - spans.len()) as u64;
-        // Durations do not depend on differences between clocks, so the longest of several roots is
-        // chosen.
+        // If there are several roots, the longest one is chosen, because durations do not depend on
+        // differences between clocks.
         let rank = |&at: &u32| {
             let (span, parent) = (&spans[at as usize], parents[at as usize]);
             let kind = (parent != NONE, span.parent != 0);
             (kind, Reverse(span.length()), span.start_ns, span.id, at)
         };
         let root = (0..spans.len() as u32).min_by_key(rank)?;
-        // This leaves one path from the root to each span, without cycles.
+        // As a result, there is exactly one path from the root to each span, and there are no
+        // cycles.
         parents[root as usize] = NONE;
         let mut by_parent: Vec<u32> = (0..spans.len() as u32).collect();
         by_parent.retain(|&at| parents[at as usize] != NONE);
@@ -112,8 +114,8 @@ impl Tree {
         shifts.iter().any(|&shift| shift != 0)
     }
 
-    /// Returns the client's span that a server's span outlives. The server's span must begin before
-    /// the client's span ends, and the client must have a parent.
+    /// Returns the client's span if it ends before this server's span does. The server's span must
+    /// begin before the client's span ends, and the client's span must have a parent.
     pub(super) fn outlived(&self, at: u32) -> Option<u32> {
         let client_at = self.parent(at).filter(|&client| self.parent(client).is_some())?;
         let (span, client) = (&self.spans[at as usize], &self.spans[client_at as usize]);

@@ -1,11 +1,12 @@
 //! Finds reasons why a stage of traces varies: its number of calls, and attributes of its spans.
 //!
-//! Each reason predicts a trace's self time in the stage. The number of calls predicts a self time
-//! of that number times the mean of all calls. An attribute predicts a sum over the calls: for each
-//! call, the mean of all calls with the same value. The share of the variance that a prediction
-//! explains is the square of its correlation with the self time, adjusted for the number of values.
-//! An attribute must explain more than the number of calls does. If several keys explain the same
-//! share, as pods and their hosts may, the key with the fewest values is reported.
+//! Each reason predicts the self time of the stage in a trace. The number of calls predicts that
+//! the self time is this number, multiplied by the mean over all calls. An attribute predicts the
+//! self time as a sum over the calls, in which each call contributes the mean of all calls with the
+//! same attribute value. The share of the variance that a prediction explains is the square of its
+//! correlation with the self time, adjusted for the number of values. An attribute must explain
+//! more than the number of calls does. If several keys explain the same share, as the keys of pods
+//! and of their hosts may, the key with the fewest values is reported.
 //!
 //! Cost: one pass over the calls of a stage for each attribute key.
 
@@ -18,18 +19,18 @@ use crate::moments::Moments;
 use crate::profile::{Evidence, Reason};
 use crate::rank::over;
 
-/// Values with fewer calls share one mean.
+/// Attribute values with fewer calls than this share one mean.
 const CALLS_MIN: f64 = 5.0;
-/// The minimum number of traces for a reason.
+/// The minimum number of traces from which a reason is computed.
 const TRACES_MIN: usize = 20;
 /// An attribute must explain at least this much more than the number of calls does.
 const BEYOND_CALLS: f64 = 0.15;
-/// Shares that differ by less count as equal.
+/// Shares that differ by less than this count as equal.
 const SAME: f64 = 0.03;
 
 /// The calls of a stage, grouped by trace.
 struct StageCalls<'a> {
-    /// The index among the profile's stages.
+    /// The index of the stage in the profile.
     place: usize,
     calls: Vec<&'a [Part]>,
     sets: &'a Sets,
@@ -74,7 +75,7 @@ impl StageCalls<'_> {
         self.calls.iter().copied().flatten()
     }
 
-    /// Returns the keys of its attributes, sorted by class and rank.
+    /// Returns the keys of the stage's attributes, sorted by class and rank.
     fn keys(&self) -> Vec<&Attribute> {
         let mut sets: Vec<u32> = self.parts().map(|part| part.attributes).collect();
         sets.sort_unstable();
@@ -90,8 +91,8 @@ impl StageCalls<'_> {
         found.map_or("", |of| &of.value)
     }
 
-    /// Returns the share of the self times' variance that a prediction with this number of
-    /// parameters explains.
+    /// Returns the share of the variance of the self times that is explained by a prediction with
+    /// this number of parameters.
     fn explained(&self, parameters: usize, prediction: impl Fn(&Part) -> f64) -> f64 {
         let mut moments = Moments::new(2);
         for parts in &self.calls {
@@ -112,7 +113,7 @@ impl StageCalls<'_> {
     }
 
     /// Returns the varying number of calls as a reason. `None` if no trace calls the stage more
-    /// than once, because whether a single call is on the path depends on parallel spans.
+    /// than once, because parallel spans determine whether a single call is on the path.
     fn many(&self, explains: f64, names: &[String]) -> Option<Reason> {
         let counts =
             self.calls.iter().map(|parts| parts.iter().map(|part| part.calls).sum::<u32>());
@@ -135,8 +136,8 @@ impl StageCalls<'_> {
         Some(self.reason(Evidence::Calls, explains, caller, text))
     }
 
-    /// Returns an attribute as a reason: calls with one of its values take longer than others. Also
-    /// returns the number of values.
+    /// Returns an attribute as a reason, along with its number of values. The attribute is a reason
+    /// if calls with one of its values take longer than others.
     fn by_value(&self, key: &Attribute) -> Option<(usize, Reason)> {
         let mut values = BTreeMap::<&str, (f64, f64)>::new();
         for part in self.parts() {
@@ -165,7 +166,8 @@ impl StageCalls<'_> {
         Some((count, self.reason(Evidence::Attribute, explains, of, text)))
     }
 
-    /// Returns the queueing time as a reason: calls that queued for longer take longer.
+    /// Returns the queueing time as a reason, which applies if calls that queued for longer take
+    /// longer.
     fn queued(&self, key: &Attribute) -> Reason {
         let explains = self.explained(2, |part| f64::from(part.queued));
         let text = format!("it takes longer the larger its {} is: it waits in a queue", key.key);

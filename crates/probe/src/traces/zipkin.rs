@@ -1,4 +1,5 @@
-//! Zipkin's JSON, version 2: each span is self-contained, and times are in microseconds.
+//! Parses Zipkin's JSON format, version 2. Each span is self-contained, and times are in
+//! microseconds.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +9,17 @@ use super::jaeger::kind_of;
 use super::otlp::or_empty;
 use super::{Span, attributes};
 
-/// The fields of a span, except its tags.
+/// The fields of a span without its tags.
 pub(super) struct Reported {
-    /// The ids of the trace, the span and its parent.
+    /// The ids of the trace, of the span, and of the span's parent.
     pub(super) ids: [Option<String>; 3],
     pub(super) name: String,
     pub(super) kind: String,
-    /// In microseconds since the Unix epoch.
+    /// The start, in microseconds since the Unix epoch.
     pub(super) timestamp: u64,
-    /// In microseconds.
+    /// The duration, in microseconds.
     pub(super) duration: u64,
-    /// The endpoints of the span's own half of the call, and of the other half.
+    /// The endpoint of the span's own half of the call, and that of the other half.
     pub(super) endpoints: [Endpoint; 2],
 }
 
@@ -37,8 +38,8 @@ impl Endpoint {
     }
 }
 
-/// Converts a span. Invalid ids become 0, which is not a valid id. A span without a time or a
-/// duration has not ended; its end becomes an invalid time.
+/// Converts a span. Invalid ids become 0, which is not a valid id. A span without a start time or a
+/// duration has not ended. Its end is replaced by an invalid time.
 pub(super) fn span(of: Reported, tags: BTreeMap<String, String>) -> Span {
     let [trace, id, parent] =
         of.ids.map(|text| text.and_then(|text| u128::from_str_radix(&text, 16).ok()).unwrap_or(0));

@@ -37,7 +37,7 @@ pub(super) fn read(text: &str) -> Result<SocketAddr, (&'static str, String)> {
 }
 
 /// Returns whether a connection to `address` reaches `listener`, judging by the addresses alone. A
-/// listener on all addresses includes loopback.
+/// listener on all addresses also accepts connections to loopback addresses.
 pub(super) fn reaches(address: SocketAddr, listener: SocketAddr) -> bool {
     let (to, on) = (address.ip().to_canonical(), listener.ip().to_canonical());
     same_port(address, listener) && (to == on || (to.is_loopback() && covers(on, to)))

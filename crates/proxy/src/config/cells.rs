@@ -6,7 +6,7 @@ use curtail_kernel::{GroupId, Server, ServerId, Topology};
 
 use super::model::Service;
 
-/// Servers and the shards that they serve, run by one [`curtail_kernel::Cell`].
+/// A set of servers and the shards that they serve, managed by one [`curtail_kernel::Cell`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CellConfig {
     pub(crate) topology: Topology,
@@ -21,7 +21,7 @@ pub(crate) struct CellConfig {
 /// The cells of a service, and the position of each shard in them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cells {
-    /// Sorted by their first shard.
+    /// The cells, sorted by their first shard.
     pub(crate) cells: Vec<CellConfig>,
     /// The cell (an index into `cells`) and the group of each shard.
     pub(crate) shards: Vec<(usize, GroupId)>,

@@ -1,5 +1,5 @@
-//! Checks of single values. Each check returns a usable value even if the key is missing or wrong,
-//! so that the rest of the file is checked, too.
+//! Checks single values. Each check returns a usable value even if the key is missing or wrong, so
+//! that the rest of the file is also checked.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::{Range, RangeInclusive};
@@ -9,7 +9,7 @@ use super::address;
 use super::report::Report;
 use super::values::{Given, Size, Span};
 
-/// Checks a key of a table. Errors use the name of the key.
+/// Checks a key of a table. Errors contain the name of the key.
 macro_rules! key {
     ($check:ident, $report:expr, $raw:ident.$key:ident, $($rest:expr),+) => {
         $crate::config::check::$check($report, stringify!($key), $raw.$key.as_ref(), $($rest),+)
@@ -170,8 +170,8 @@ pub(super) fn name(
     given.get().clone()
 }
 
-/// Checks the start of a request target. It begins with a slash and is sent as is. `query` permits
-/// a query string.
+/// Checks a value with which a request target starts. The value must begin with a slash, and is
+/// sent unchanged. `query` permits a query string.
 pub(super) fn path(report: &mut Report<'_>, key: &str, given: &Given<String>, query: bool) {
     let fine = |c: char| c.is_ascii_graphic() && c != '#' && (query || c != '?');
     let text = given.get();

@@ -58,8 +58,8 @@ pub(super) fn resolve(
     })
 }
 
-/// The networks that are trusted by default. No client on the Internet has an address in one of
-/// them.
+/// The networks that are trusted by default. No client on the Internet has an address in any of
+/// these networks.
 const INSIDE: [&str; 8] = [
     "127.0.0.0/8",
     "::1/128",

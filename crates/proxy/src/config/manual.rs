@@ -1,4 +1,4 @@
-//! Checks the manual: it mentions every key, and its examples do what their comments promise.
+//! Checks that the manual mentions every key, and that its examples do what their comments promise.
 
 use crate::config::{self, Config};
 use crate::cost::Cost;
@@ -24,7 +24,8 @@ fn examples() -> impl Iterator<Item = &'static str> {
     after.map(|rest| rest.split_once("```").expect("an example has an end").0)
 }
 
-/// Returns a file that contains the example. An example is a complete file, or lines of a service.
+/// Returns a file that contains the example. An example is either a complete file or a few lines of
+/// a `[[service]]` table.
 fn file(example: &str) -> String {
     if example.contains("[[service]]") {
         return example.into();

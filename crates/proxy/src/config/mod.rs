@@ -1,9 +1,9 @@
 //! The configuration file.
 //!
-//! Parsing has two stages. The private module `raw` contains the file as serde deserializes it; the
-//! types re-exported here are what the program uses. The step between them checks the file and
-//! reports all of its errors at once, each as `FILE:LINE: VALUE: what is wrong; the fix`. A TOML
-//! syntax error, however, is reported without any others.
+//! Parsing has two stages. The private module `raw` contains the file as serde deserializes it. The
+//! program uses the types that are re-exported here. The step between the two stages checks the
+//! file and reports all of its errors together, each as `FILE:LINE: VALUE: what is wrong; the fix`.
+//! However, if the file has a TOML syntax error, only that error is reported.
 //!
 //! ```
 //! let config = curtail_proxy::config::parse(
@@ -52,8 +52,8 @@ pub(crate) use model::{Flow, FlowRole, Key, Service, ShardBy, Throttle};
 pub use report::{ConfigError, ConfigErrors};
 pub use values::parse_size;
 
-/// Size limit of the file, in bytes. A file with a thousand shards, each with ten replicas, takes
-/// up a third of this.
+/// Size limit of the file, in bytes. A file with a thousand shards, each with ten replicas, has a
+/// third of this size.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// Reads and checks a configuration file.
@@ -78,7 +78,8 @@ pub fn load(path: &Path) -> Result<Config, ConfigErrors> {
     }
 }
 
-/// Reads the whole file. The size limit also stops reading from a device that never ends.
+/// Reads the whole file. Because of the size limit, reading also stops if the file is a device that
+/// produces endless data.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;

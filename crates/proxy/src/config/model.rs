@@ -23,7 +23,7 @@ pub struct Config {
     /// Format and level of the log.
     pub log: Log,
     pub(crate) flow: Option<Flow>,
-    /// At least one, in file order.
+    /// A non-empty list, in file order.
     pub(crate) services: Vec<Service>,
     pub(super) warnings: Vec<String>,
     pub(super) notes: Vec<String>,
@@ -52,21 +52,22 @@ impl Config {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listen {
     pub(crate) http: SocketAddr,
-    /// `None` if there is no admin listener.
+    /// The address for operators, or `None` if there is no admin listener.
     pub(crate) admin: Option<SocketAddr>,
     /// `FILE:LINE` of the keys `http` and `admin`. An entry is `None` if its key is left out.
     pub(crate) places: [Option<String>; 2],
     pub(crate) max_connections: usize,
     pub(crate) limits: http1::Limits,
     pub(crate) timeouts: http1::Timeouts,
-    /// If it is zero, the proxy does not wait for running requests after SIGTERM.
+    /// Time limit for running requests after SIGTERM. If it is zero, the proxy does not wait for
+    /// them.
     pub(crate) drain: Duration,
 }
 
 /// Format and level of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Log {
-    /// Text for people, or JSON.
+    /// The format of the log: human-readable text, or JSON.
     pub format: LogFormat,
     /// The lowest level that is logged.
     pub level: LogLevel,
@@ -78,9 +79,9 @@ pub struct Log {
 /// share one server with one set of slots, and belong to the same cell (see [`Service::cells`]).
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Service {
-    /// Unique among the services.
+    /// The name, which is unique among the services.
     pub(crate) name: String,
-    /// Never a [`Policy::simulator_only`] policy.
+    /// The policy, which is never a [`Policy::simulator_only`] policy.
     pub(crate) policy: Policy,
     pub(crate) slots: u32,
     pub(crate) cancel: Cancel,
@@ -91,11 +92,11 @@ pub(crate) struct Service {
     pub(crate) settings: Settings,
     /// Outcomes of the replicas' responses.
     pub(crate) outcomes: OutcomeTable,
-    /// Without a path, only servers that are down are probed.
+    /// Settings of the health probes. If there is no path, only servers that are down are probed.
     pub(crate) health: Health,
-    /// At least one.
+    /// A non-empty list of routes.
     pub(crate) routes: Vec<Route>,
-    /// `None` only if there is a single shard.
+    /// How a request selects its shard, or `None` if there is only one shard.
     pub(crate) shard_by: Option<ShardBy>,
     /// Name of a header, in lower case.
     pub(crate) cost_hint: Option<String>,
@@ -106,13 +107,14 @@ pub(crate) struct Service {
     pub(crate) probe: Option<String>,
     /// The stage in front of the replica. It is for replicas that cannot run a stage themselves.
     pub(crate) throttle: Option<Throttle>,
-    /// Present only if [`Config::flow`] is present and names a service.
+    /// The role of the service. It is present only if [`Config::flow`] is present and names a
+    /// service.
     pub(crate) flow: Option<FlowRole>,
     pub(crate) listen: Option<SocketAddr>,
     /// The distinct addresses of all shards, in file order. A *server index* is an index into this
     /// list.
     pub(crate) servers: Vec<SocketAddr>,
-    /// At least one, in file order.
+    /// A non-empty list, in file order.
     pub(crate) shards: Vec<Shard>,
 }
 
@@ -130,7 +132,7 @@ pub(crate) struct Flow {
     pub(crate) service: String,
     pub(crate) discipline: Discipline,
     pub(crate) interval: Duration,
-    /// Networks whose requests may carry metadata. Empty at a trust edge.
+    /// Networks whose requests may carry metadata. The list is empty at a trust edge.
     pub(crate) trusts: Vec<IpNet>,
     pub(crate) key: Option<MemberKey>,
     pub(crate) workflow_by: Option<Key>,
@@ -147,7 +149,7 @@ impl Flow {
 /// The number of concurrent requests at a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Throttle {
-    /// The smallest number that gives the replica's full throughput.
+    /// The smallest number at which the replica reaches its full throughput.
     Auto,
     Slots(u32),
 }
@@ -166,11 +168,11 @@ pub(crate) struct Route {
 pub(crate) enum ShardBy {
     /// The key is the shard's name.
     Name(Key),
-    /// The shard is computed from the key, see [`crate::route`].
+    /// The shard is computed from the key (see [`crate::route`]).
     Hash(Key),
 }
 
-/// Where a request contains a key.
+/// The part of a request that contains a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Key {
     /// Name of a header, in lower case.
@@ -183,8 +185,8 @@ pub(crate) enum Key {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shard {
-    /// Unique in the service.
+    /// The name, which is unique within the service.
     pub(crate) name: String,
-    /// At least one, as indices into [`Service::servers`], without duplicates.
+    /// A non-empty list of indices into [`Service::servers`], without duplicates.
     pub(crate) replicas: Vec<usize>,
 }

@@ -44,8 +44,8 @@ fn alone(services: &[Service]) -> Option<String> {
     ))
 }
 
-/// Returns a note if the policy rescues queries but the copies that lose are not stopped. This is
-/// not a warning, because the defaults of both keys have this effect.
+/// Returns a note if the policy rescues queries but losing copies are not stopped. This is not a
+/// warning, because the defaults of both keys have this effect.
 fn not_stopped(service: &Service) -> Option<String> {
     let Service { name, policy, cancel, .. } = service;
     let (why, fix) = match (policy.rescues()?, cancel) {

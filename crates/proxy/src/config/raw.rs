@@ -32,10 +32,10 @@ pub(super) struct Listen {
     /// Address for clients, as `IP:PORT` or `localhost:PORT`. Port 0 selects any free port.
     #[schemars(extend("default" = "127.0.0.1:8080"))]
     pub(super) http: Maybe<String>,
-    /// Address for metrics, status and health checks. `false` turns it off.
+    /// Address for metrics, status and health checks. `false` disables the admin server.
     #[schemars(extend("default" = "127.0.0.1:9901"))]
     pub(super) admin: Maybe<OrFalse<String>>,
-    /// Maximum number of client connections. Further ones are rejected.
+    /// Maximum number of client connections. Additional connections are rejected.
     #[schemars(range(min = 1, max = 1_000_000), extend("default" = 10_000))]
     pub(super) max_connections: Maybe<u64>,
     /// Timeout from the first byte of a request to the end of its head.
@@ -65,7 +65,7 @@ pub(super) struct Listen {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table [log]")]
 pub(super) struct Log {
-    /// Text for people, or one JSON object per line.
+    /// Human-readable text, or one JSON object per line.
     #[schemars(extend("default" = "text"))]
     pub(super) format: Maybe<LogFormat>,
     /// The lowest level that is logged.
@@ -83,9 +83,9 @@ pub(super) struct Flow {
     /// The order of requests within a workflow: fifo, edf, lstf, srtf, lasf, sjf or strict.
     #[schemars(extend("default" = "fifo"))]
     pub(super) discipline: Maybe<String>,
-    /// Time between two changes of the rates. A workflow that was idle may send one interval's
-    /// worth of requests in a burst. A longer interval is better for workflows with only a few
-    /// requests per second.
+    /// Time between two updates of the rates. A workflow that has been idle may send a burst of as
+    /// many requests as its rate permits in one interval. A longer interval is better for workflows
+    /// with only a few requests per second.
     #[schemars(extend("default" = "100ms"))]
     pub(super) interval: Maybe<Span>,
     /// Whether requests come from clients that cannot be trusted. If so, metadata is removed from
@@ -112,8 +112,8 @@ pub(super) struct Flow {
 #[serde(deny_unknown_fields, expecting = "a table [[flow.workflow]]")]
 #[schemars(extend("required" = ["name"]))]
 pub(super) struct Workflow {
-    /// The name in requests. `default` is the class of all requests whose workflow has no table.
-    /// Required.
+    /// The name of the workflow, as used in requests. `default` is the class of all requests whose
+    /// workflow has no table. Required.
     pub(super) name: Maybe<String>,
     /// Share of scarce capacity, relative to other workflows.
     #[schemars(extend("default" = 1.0))]
@@ -126,7 +126,7 @@ pub(super) struct Workflow {
     pub(super) guarantee: Maybe<f64>,
     /// Maximum rate, in requests per second. If left out, there is no limit.
     pub(super) limit: Maybe<f64>,
-    /// Priority under the discipline strict. Larger values go first.
+    /// Priority under the discipline strict. Requests with larger values are served first.
     #[schemars(extend("default" = 0))]
     pub(super) priority: Maybe<u64>,
 }
@@ -136,7 +136,7 @@ pub(super) struct Workflow {
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum LogFormat {
-    /// Text for people.
+    /// Human-readable text.
     Text,
     /// One JSON object per line.
     Json,
@@ -147,13 +147,13 @@ pub enum LogFormat {
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum LogLevel {
-    /// Something does not work.
+    /// Something has failed.
     Error,
     /// Something needs attention.
     Warn,
     /// Something changed.
     Info,
-    /// The proxy decided something.
+    /// The proxy made a decision.
     Debug,
     /// Everything.
     Trace,
@@ -166,13 +166,13 @@ pub enum LogLevel {
 pub(super) struct Service {
     /// The name in metrics, logs and the status. Required.
     pub(super) name: Maybe<String>,
-    /// How the service picks replicas and hedges, such as `rescue`, `bounded:2` or
-    /// `delayed:5ms:cc+least-outstanding`. If left out, the policy is `rescue` if `slots` is set,
-    /// and `rescue+least-outstanding` otherwise.
+    /// The policy by which the service picks replicas and hedges queries, such as `rescue`,
+    /// `bounded:2` or `delayed:5ms:cc+least-outstanding`. If left out, the policy is `rescue` if
+    /// `slots` is set, and `rescue+least-outstanding` otherwise.
     #[schemars(extend("default" = "rescue"))]
     pub(super) policy: Maybe<String>,
-    /// Number of queries that a replica serves at once. Required by policies that keep queries in
-    /// the proxy (psq, bounded, laedge, and rescue without `+PICK`) and by the role `ingress`.
+    /// Number of queries that a replica serves concurrently. Required by policies that keep queries
+    /// in the proxy (psq, bounded, laedge, and rescue without `+PICK`) and by the role `ingress`.
     /// Ignored otherwise.
     #[schemars(range(min = 1, max = 65_535))]
     pub(super) slots: Maybe<u64>,
@@ -180,7 +180,7 @@ pub(super) struct Service {
     /// the proxy.
     #[schemars(range(min = 1, max = 65_535), extend("default" = 128))]
     pub(super) max_outstanding: Maybe<u64>,
-    /// What a replica does with a cancelled query: it goes on (`none`), or it stops when its
+    /// What a replica does with a cancelled query: it continues (`none`), or it stops when its
     /// connection is reset (`reset`).
     #[schemars(extend("default" = "none"))]
     pub(super) cancel: Maybe<Cancel>,
@@ -197,17 +197,17 @@ pub(super) struct Service {
     #[serde(alias = "drain_timeout")]
     #[schemars(extend("default" = "10s"))]
     pub(super) cancel_timeout: Maybe<Span>,
-    /// Number of consecutive failures that eject a replica while another one does better. 0 turns
-    /// this off.
+    /// Number of consecutive failures after which a replica is ejected, if another one is doing
+    /// better. 0 disables such ejections.
     #[schemars(extend("default" = 5))]
     pub(super) eject_after: Maybe<u64>,
-    /// Number of consecutive refusals that eject a replica while another one does better. 0 turns
-    /// this off. A replica that refuses only some requests is overloaded, and refusals never eject
-    /// it.
+    /// Number of consecutive refusals after which a replica is ejected, if another one is doing
+    /// better. 0 disables such ejections. A replica that refuses only some requests is overloaded,
+    /// and refusals never eject it.
     #[schemars(extend("default" = 20))]
     pub(super) eject_after_refusals: Maybe<u64>,
-    /// A replica that refuses with 503 and `Retry-After` gets no copies for the time in that
-    /// header, up to this maximum.
+    /// If a replica refuses a request with 503 and `Retry-After`, it gets no copies for the time in
+    /// that header, up to this maximum.
     #[schemars(extend("default" = "5s"))]
     pub(super) max_retry_after: Maybe<Span>,
     /// Statuses whose outcomes differ from those in the default table.
@@ -215,12 +215,12 @@ pub(super) struct Service {
     /// Timeout for opening a connection to a replica.
     #[schemars(extend("default" = "3s"))]
     pub(super) connect_timeout: Maybe<Span>,
-    /// Maximum size of a response's head. A longer one is an error of this proxy, not a failure of
-    /// the replica.
+    /// Maximum size of a response's head. A response with a longer head counts as an error of this
+    /// proxy, not as a failure of the replica.
     #[schemars(extend("default" = "16KiB"))]
     pub(super) max_response_header_bytes: Maybe<Size>,
-    /// Maximum number of header fields in a response. A response with more fields is also an error
-    /// of this proxy.
+    /// Maximum number of header fields in a response. A response with more fields also counts as an
+    /// error of this proxy.
     #[schemars(range(min = 1, max = 256), extend("default" = 100))]
     pub(super) max_response_headers: Maybe<u64>,
     /// Maximum number of idle connections that are kept per replica.
@@ -232,19 +232,19 @@ pub(super) struct Service {
     /// Share of a shard's replicas that may be ejected. At least one replica is never ejected.
     #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0.5))]
     pub(super) max_ejected: Maybe<f64>,
-    /// Minimum duration of a first ejection. It doubles with each ejection that follows soon after
-    /// another.
+    /// Minimum duration of a first ejection. The duration doubles with each ejection that soon
+    /// follows another.
     #[schemars(extend("default" = "1s"))]
     pub(super) ejection_time: Maybe<Span>,
     /// Upper bound on the doubled duration.
     #[schemars(extend("default" = "60s"))]
     pub(super) max_ejection_time: Maybe<Span>,
-    /// How replicas are probed. `false` turns health probes off.
+    /// How replicas are probed. `false` disables health probes.
     pub(super) health: Maybe<OrFalse<Health>>,
-    /// Maximum number of waiting queries per shard. Further ones are shed.
+    /// Maximum number of waiting queries per shard. Additional queries are shed.
     #[schemars(extend("default" = 1024))]
     pub(super) queue: Maybe<u64>,
-    /// The requests that go to this service. If left out, it gets all requests.
+    /// The requests that go to this service. If left out, the service gets all requests.
     pub(super) route: Maybe<OneOrMany<Route>>,
     /// How a request selects its shard. Required if there is more than one shard.
     pub(super) shard_by: Maybe<ShardBy>,
@@ -263,9 +263,9 @@ pub(super) struct Service {
     /// others wait. Used only by the policy das.
     #[schemars(extend("default" = false))]
     pub(super) stage: Maybe<bool>,
-    /// Number of requests that the single replica gets at once. `"auto"` finds the smallest number
-    /// that gives the replica's full throughput. Further requests wait in the proxy. Those with
-    /// `priority: u=7` wait behind all others.
+    /// Maximum number of concurrent requests at the single replica. `"auto"` finds the smallest
+    /// number at which the replica reaches its full throughput. Further requests wait in the proxy.
+    /// Requests with `priority: u=7` wait behind all others.
     pub(super) throttle: Maybe<AutoOr>,
     /// Maximum number of lost rescues, as a fraction of all queries. Used only by the policy
     /// rescue.
@@ -277,24 +277,26 @@ pub(super) struct Service {
     pub(super) clients: Maybe<u64>,
     /// Path on which replicas respond to load probes. Required by the policy prequal.
     pub(super) probe: Maybe<String>,
-    /// Where requests declare the expected cost of their work. Used only by the policy rescue.
+    /// The header in which requests declare the expected cost of their work. Used only by the
+    /// policy rescue.
     pub(super) cost_hint: Maybe<CostHint>,
     /// Methods whose requests may be retried and duplicated.
     #[schemars(extend("default" = ["GET", "HEAD"]))]
     pub(super) idempotent_methods: Option<Vec<Given<String>>>,
     /// Whether good responses get headers that state the server, the time in the queue and the
-    /// number of copies. Error responses never get them.
+    /// number of copies. Error responses never get these headers.
     #[schemars(extend("default" = false))]
     pub(super) debug_headers: Maybe<bool>,
-    /// Maximum size of a request body. A larger one is rejected with 413. The proxy reads the whole
-    /// body before dispatch, so that a slow client never holds a slot of a replica.
+    /// Maximum size of a request body. A request with a larger body is rejected with 413. The proxy
+    /// reads the whole body before dispatch, so that a slow client never occupies a slot of a
+    /// replica.
     #[schemars(extend("default" = "1MB"))]
     pub(super) max_request_body: Maybe<Size>,
-    /// Role of the service in `[flow]`: the application beside the sidecar (`ingress`), or a
+    /// Role of the service in `[flow]`: the application next to the sidecar (`ingress`), or a
     /// service that the application calls (`egress`).
     pub(super) flow: Maybe<FlowRole>,
-    /// A separate address for the service. Its requests arrive there instead of at `listen.http`.
-    /// Required with `flow = "egress"`.
+    /// A separate address for the service. The service's requests arrive at this address instead of
+    /// at `listen.http`. Required with `flow = "egress"`.
     pub(super) listen: Maybe<String>,
     /// The shards, each with its replicas. At least one.
     pub(super) shard: Maybe<OneOrMany<Shard>>,
@@ -306,12 +308,12 @@ pub(super) struct Service {
 pub(super) struct Outcomes {
     /// The client gets the response, and the response time is a sample of the replica's latency.
     pub(super) good: Option<Vec<Given<Statuses>>>,
-    /// The response is about the request. The client gets it, but the response time does not count
-    /// as a sample of the replica's latency.
+    /// The status is caused by the request, not by the replica. The client gets the response, but
+    /// the response time does not count as a sample of the replica's latency.
     pub(super) request: Option<Vec<Given<Statuses>>>,
-    /// The replica refused the work, so another one may do it.
+    /// The replica refused the work, so another replica may do it.
     pub(super) refused: Option<Vec<Given<Statuses>>>,
-    /// The replica failed, so another one may do better. Consecutive failures eject the replica.
+    /// The replica failed, so another replica may succeed. Consecutive failures eject the replica.
     pub(super) failed: Option<Vec<Given<Statuses>>>,
 }
 
@@ -331,7 +333,7 @@ pub(crate) enum FlowRole {
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub(crate) enum Cancel {
-    /// It goes on, and its slot stays taken until it is done.
+    /// It continues, and its slot stays occupied until it has finished.
     None,
     /// It stops when its connection is reset.
     Reset,
@@ -354,7 +356,7 @@ pub(super) struct Health {
     pub(super) timeout: Maybe<Span>,
 }
 
-/// Where requests declare the expected cost of their work.
+/// The header in which requests declare the expected cost of their work.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "{ header = … }")]
 #[schemars(extend("required" = ["header"]))]
@@ -372,10 +374,10 @@ pub(super) struct Route {
     /// Whole segments at the start of the path: `/a` matches `/a` and `/a/b`, but not `/ab`.
     #[schemars(extend("default" = "/"))]
     pub(super) path_prefix: Maybe<String>,
-    /// Only requests with this method. If left out, all methods match.
+    /// The method of the requests. If left out, all methods match.
     pub(super) method: Maybe<String>,
-    /// Whether these requests may be retried and duplicated, whatever their method. If left out,
-    /// `idempotent_methods` decides.
+    /// Whether these requests may be retried and duplicated, regardless of their method. If left
+    /// out, this depends on `idempotent_methods`.
     pub(super) idempotent: Maybe<bool>,
     /// Expected cost of these requests, if they do not declare it themselves: a number above 0, in
     /// the unit of `cost_hint`. Used only by the policy rescue.
@@ -398,19 +400,19 @@ pub(super) struct ShardBy {
     pub(super) hash: Maybe<KeyOf>,
 }
 
-/// Where a request contains a key. Exactly one of these keys is required.
+/// The part of a request that contains a key. Exactly one of these keys is required.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "{ header | query | path_segment = … }")]
 pub(super) struct KeyOf {
-    /// The value of this header.
+    /// The key is the value of this header.
     pub(super) header: Maybe<String>,
-    /// The value of this query parameter, percent-decoded.
+    /// The key is the percent-decoded value of this query parameter.
     pub(super) query: Maybe<String>,
-    /// This segment of the path, percent-decoded. 0 is the first segment.
+    /// The key is this segment of the path, percent-decoded. 0 is the first segment.
     pub(super) path_segment: Maybe<u64>,
 }
 
-/// Part of the data, and the replicas that hold it.
+/// Part of the data, and the replicas that store it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "a table [[service.shard]]")]
 #[schemars(extend("required" = ["name", "replicas"]))]

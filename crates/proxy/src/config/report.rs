@@ -6,8 +6,8 @@ use std::path::Path;
 /// Maximum length of the excerpt of a value in a message, in characters.
 const EXCERPT_CHARS: usize = 60;
 
-/// An error in a file, as `FILE:LINE: VALUE: what is wrong; the fix`. The line and the value are
-/// omitted if the file cannot be read.
+/// An error in a file, displayed as `FILE:LINE: VALUE: what is wrong; the fix`. The line and the
+/// value are omitted if the file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct ConfigError {
@@ -29,12 +29,12 @@ impl ConfigError {
 pub struct ConfigErrors(Vec<ConfigError>);
 
 impl ConfigErrors {
-    /// Returns the errors. There is at least one.
+    /// Returns the errors. There is at least one error.
     pub fn errors(&self) -> &[ConfigError] {
         &self.0
     }
 
-    /// Returns the error about a file that cannot be read.
+    /// Returns the error for a file that cannot be read.
     pub(super) fn unreadable(name: &str, why: &std::io::Error) -> Self {
         let text = format!(
             "{name}: cannot be read ({why}); name a file that exists and that you may read"
@@ -76,8 +76,8 @@ impl<'t> Report<'t> {
         self.errors.push(error);
     }
 
-    /// Reports something that does not have the shape of a configuration. `message` includes the
-    /// fix.
+    /// Reports a part of the file that does not have the structure of a configuration. `message`
+    /// includes the fix.
     pub(super) fn misshapen(&mut self, at: &Range<usize>, message: &str) {
         self.misshapen = true;
         let error = self.render(at, message);

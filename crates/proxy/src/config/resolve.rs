@@ -74,7 +74,7 @@ fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
         max_connections: key!(count, report, raw.max_connections, 1..=1_000_000, 10_000) as usize,
         limits,
         timeouts,
-        // Zero is valid: SIGTERM then does not wait for running requests.
+        // Zero is valid: In this case, the proxy does not wait for running requests after SIGTERM.
         drain: raw.drain.as_ref().map_or(secs(30), |given| Duration::from_nanos(given.get().0)),
     }
 }

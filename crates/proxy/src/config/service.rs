@@ -18,15 +18,15 @@ use crate::cost::Cost;
 const BODY_BYTES_MAX: usize = 1 << 30;
 
 /// Smallest value of `cancel_timeout`. While a server sends, its progress is reported every 50 ms.
-/// It must not seem silent in between.
+/// The server must not appear to be silent between two reports.
 const CANCEL_MIN: Duration = Duration::from_millis(100);
 
-/// Default policies: one for services that set `slots`, and one for those that do not. They need no
-/// tuning. `cancel` determines which version of them runs.
+/// Default policies: one for services that set `slots`, and one for those that do not. These
+/// policies need no tuning. `cancel` determines which version of them is used.
 const POLICY: Policy = Policy::RESCUE;
 const POLICY_WITHOUT_SLOTS: Policy = Policy::RESCUE_WITHOUT_SLOTS;
 
-/// Resolves one service. `at` is the span of its table.
+/// Resolves one service. `at` is the span of the service's table.
 pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report<'_>) -> Service {
     let name = check::name(report, "service", raw.name.as_ref(), at);
     let slots = key!(count, report, raw.slots, 1..=Topology::MAX_GATE, 1);
@@ -125,7 +125,7 @@ fn limits(raw: &raw::Service, cancel: Cancel, policy: Policy, report: &mut Repor
         cancel_timeout_ns: ns(silent),
         cancel: cancel == Cancel::Reset,
         retry_budget,
-        // A budget of zero has no tokens at the start, either.
+        // If the budget is zero, there are no tokens at the start either.
         retry_reserve: if retry_budget > 0.0 { default.retry_reserve } else { 0 },
         hedge_budget,
         hedge_burst: if hedge_budget > 0.0 { default.hedge_burst } else { 0 },
@@ -214,8 +214,8 @@ fn policy(raw: &raw::Service, (slots, cancel): (u32, Cancel), report: &mut Repor
     policy
 }
 
-/// Checks `slots`. Policies that keep queries in the proxy need it, and other policies do not use
-/// it.
+/// Checks `slots`. Policies that keep queries in the proxy need the number of slots, and other
+/// policies do not use it.
 fn slots_fit(raw: &raw::Service, at: &Range<usize>, policy: Policy, report: &mut Report<'_>) {
     let is_ingress = raw.flow.as_ref().is_some_and(|given| *given.get() == FlowRole::Ingress);
     match &raw.slots {
@@ -231,7 +231,7 @@ fn slots_fit(raw: &raw::Service, at: &Range<usize>, policy: Policy, report: &mut
             };
             report.missing(at, wrong, &format!("{add}{without}"));
         }
-        // A sidecar uses the slots for admission, whatever the policy is.
+        // A sidecar uses the slots for admission, regardless of the policy.
         Some(given) if !policy.pulls() && !is_ingress => {
             let of = "policies that keep queries in the proxy";
             let wrong = format!("slots is for {of}, and {policy} ignores it");

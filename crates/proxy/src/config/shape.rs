@@ -11,10 +11,10 @@ use toml::de::{DeArray, DeTable, DeValue, Deserializer};
 use super::raw;
 use super::report::Report;
 
-/// Maximum number of errors. A file with more is probably something else altogether.
+/// Maximum number of errors. A file with more errors is probably not a configuration file at all.
 const ERRORS_MAX: usize = 50;
 
-/// Reads the file. Returns `None` if nothing is left to read. The report then contains the errors.
+/// Reads the file. Returns `None` if nothing usable remains. The report then contains the errors.
 pub(super) fn read(report: &mut Report<'_>) -> Option<raw::File> {
     let mut table = match DeTable::parse(report.text()) {
         Ok(table) => table,

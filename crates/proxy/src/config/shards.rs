@@ -67,9 +67,9 @@ fn replicas(
         return Vec::new();
     };
     if given.get().is_empty() {
-        // Wrong entries have already been reported and removed from the list. If this leaves the
-        // list empty, that is not reported in addition, because an empty list counts as a missing
-        // key.
+        // Wrong entries have already been reported and removed from the list. If the list has
+        // become empty, that is not reported as another error, because an empty list counts as a
+        // missing key.
         report.missing(&given.span(), "this shard has no replicas", fix);
     }
     let mut indices = Vec::new();

@@ -1,4 +1,4 @@
-//! Tests of the configuration file: its meaning, and the errors about wrong files.
+//! Tests the meaning of the configuration file, and the errors that invalid files cause.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -195,7 +195,7 @@ fn the_defaults_of_the_schema_are_those_of_the_program() {
     let defaults = |properties: &serde_json::Value| {
         let properties = properties.as_object().expect("properties").iter();
         let given = properties.filter_map(|(key, schema)| Some((key, schema.get("default")?)));
-        // JSON's strings, numbers, booleans and lists are also valid TOML.
+        // JSON strings, numbers, booleans and lists are also valid TOML.
         given.map(|(key, value)| format!("{key} = {value}\n")).collect::<String>()
     };
     let part = |name: &str| defaults(&schema["$defs"][name]["properties"]);
@@ -374,7 +374,7 @@ fn is_partition(shards: &[Vec<u16>]) -> Result<(), TestCaseError> {
         text += &format!("[[service.shard]]\nname = \"{at}\"\nreplicas = {replicas:?}\n");
     }
     let cells = parse(&text).services[0].cells();
-    // Spreads labels until nothing changes, which is slow but obviously correct.
+    // Propagates labels until nothing changes, which is slow but obviously correct.
     let pairs = || (0..shards.len()).flat_map(|a| (0..shards.len()).map(move |b| (a, b)));
     let mut label: Vec<usize> = (0..shards.len()).collect();
     for _ in shards {

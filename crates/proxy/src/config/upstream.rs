@@ -13,7 +13,8 @@ use super::raw;
 use super::report::Report;
 use super::values::{Given, Statuses};
 
-/// Permitted sizes of a message head, also as text for errors. The maximum is the parser's.
+/// The permitted range of sizes of a message head, also as text for errors. The maximum is that of
+/// the parser.
 pub(super) const HEAD: (std::ops::RangeInclusive<usize>, &str) =
     (256..=HEAD_BYTES_MAX, "256B to 16MiB");
 pub(super) const HEADERS: std::ops::RangeInclusive<u32> = 1..=HEADERS_MAX as u32;
@@ -38,7 +39,7 @@ pub(super) fn settings(raw: &raw::Service, cancel: Duration, report: &mut Report
     }
 }
 
-/// Resolves the outcomes of responses: the default table, changed by the statuses in the file.
+/// Resolves the outcomes of responses: the default table with the changes that the file makes.
 pub(super) fn outcomes(raw: &raw::Service, report: &mut Report<'_>) -> OutcomeTable {
     let mut table = OutcomeTable::default();
     let Some(given) = raw.outcome.as_ref().map(Given::get) else { return table };

@@ -36,7 +36,7 @@ pub(super) trait Unit {
     const PATTERN: &'static str;
     /// Example for `expecting` texts.
     const EXAMPLE: &'static str;
-    /// Parses a text. The error is a predicate with the fix.
+    /// Parses a text. The error is a predicate and includes the fix.
     fn read(text: &str) -> Result<u64, String>;
     /// Returns the fix for a number without a unit.
     fn fix(bare: i64) -> String;
@@ -125,7 +125,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         return Err(format!("{wrong}; {FIX}"));
     };
     let bytes = value * size;
-    // Doubles represent all integers up to this one (8 PiB).
+    // A double can represent every integer up to this one (8 PiB).
     if bytes > 9_007_199_254_740_992.0 {
         return Err(format!("is too large; {FIX}"));
     }

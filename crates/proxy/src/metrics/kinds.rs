@@ -1,4 +1,4 @@
-//! Labels whose values are fixed.
+//! Metric labels that have a fixed set of values.
 
 use curtail_kernel::{EjectReason, Fault, Outcome, Role, StartReason, StopReason};
 use curtail_runtime::{Cause, EjectionCause};
@@ -64,7 +64,7 @@ kinds! {
         Shed => "shed",
         /// The response began but was cut off, on the replica's or the proxy's side.
         Cut => "cut",
-        /// The client left before the end of its response, or did not read it.
+        /// The client disconnected before the end of its response, or did not read it.
         Abandoned => "abandoned",
     }
 
@@ -78,7 +78,7 @@ kinds! {
 
     pub(crate) enum CopyOutcome {
         Good => "good",
-        /// A complete response about the request.
+        /// A complete response whose status is caused by the request, not by the server.
         Request => "request",
         /// A complete response in which the server refuses the work.
         Refused => "refused",
@@ -92,23 +92,23 @@ kinds! {
         /// The response exceeded a limit of the proxy.
         OverLimit => "over_limit",
         Stopped => "stopped",
-        /// Its server went down, or was silent past `cancel_timeout`.
+        /// The copy's server went down, or stayed silent for longer than `cancel_timeout`.
         Lost => "lost",
     }
 
     /// The result of a second copy of a query that was probably stuck.
     pub(crate) enum RescueOutcome {
-        /// The client got its response.
+        /// The client received the response of this copy.
         Won => "won",
         Lost => "lost",
-        /// The proxy gave up on it, because it had run longer than nearly all queries do. The query
-        /// is long, not stuck.
+        /// The proxy gave up on it, because it had run longer than nearly all queries do. Such a
+        /// query is not stuck, but takes a long time.
         GivenUp => "given_up",
     }
 
     /// The result of a second copy that was sent in order to learn.
     pub(crate) enum ExplorationOutcome {
-        /// The client got its response, so the first copy was probably stuck.
+        /// The client received the response of this copy, so the first copy was probably stuck.
         Won => "won",
         Lost => "lost",
         Displaced => "displaced",

@@ -1,9 +1,9 @@
 //! The metrics of the proxy, in the OpenMetrics text format, which Prometheus reads.
 //!
-//! [`Metrics::new`] creates all series of a configuration with the value zero. They exist from the
-//! start, and the data path only adds to atomics. `docs/proxy.md` lists the metrics and their
-//! labels. A server that is a replica of several shards has one [`ServerMetrics`], and one
-//! [`ReplicaMetrics`] in each of those shards.
+//! [`Metrics::new`] creates all series of a configuration with the value zero. All series exist
+//! from the start, and the data path only updates atomic variables. `docs/proxy.md` lists the
+//! metrics and their labels. A server that is a replica of several shards has one
+//! [`ServerMetrics`], and one [`ReplicaMetrics`] in each of those shards.
 
 mod kinds;
 mod series;
@@ -52,8 +52,8 @@ struct ClientMetrics {
 #[derive(Debug)]
 pub(crate) struct ServiceMetrics {
     pub(crate) requests: ByKind<RequestOutcome, Counter>,
-    /// Responses to requests that reached the service. Requests that were turned away earlier count
-    /// only as rejected.
+    /// Responses to requests that reached the service. Requests that were rejected earlier are
+    /// counted only as rejected.
     responses: ByKind<StatusClass, Counter>,
     request_duration: Durations,
     pub(crate) hedges_refused: Counter,
@@ -78,7 +78,7 @@ pub(crate) struct RescueMetrics {
     state: ByKind<RescueState, Gauge>,
 }
 
-/// Results of the second copies of a service that rescues, for the status.
+/// Results of the second copies sent by a service that rescues queries, for the status page.
 #[derive(Serialize)]
 pub(crate) struct SecondCopies<'m> {
     rescues: &'m ByKind<RescueOutcome, Counter>,
@@ -146,7 +146,7 @@ impl Metrics {
         OpenConnection(self.clients.connections.clone())
     }
 
-    /// Counts a connection or request that is turned away, and logs it at a limited rate.
+    /// Counts a connection or request that is rejected, and logs rejections at a limited rate.
     pub(crate) fn rejected(&self, reason: Rejection, status: u16, why: &dyn fmt::Display) {
         self.clients.rejected.inc(reason);
         if let Some(left_out) = self.clients.rejected_lines[reason.index()].allow() {
@@ -263,8 +263,8 @@ fn with(labels: &Labels, name: &'static str, value: &str) -> Labels {
     labels
 }
 
-/// A running request. Dropping it counts the request once: as abandoned, unless it has ended
-/// otherwise.
+/// A running request. Dropping this value counts the request as abandoned, unless another outcome
+/// has already been recorded.
 #[derive(Debug)]
 pub(crate) struct RunningRequest<'m> {
     metrics: &'m ServiceMetrics,
@@ -328,7 +328,7 @@ impl RescueMetrics {
         self.threshold.set_ns(threshold_ns.unwrap_or(NEVER_NS));
         let state = threshold_ns.map_or(RescueState::Exploring, |_| RescueState::Rescuing);
         self.state.set(state);
-        // The learner holds the count. Several readers may store the same value.
+        // The learner maintains the count. Several readers may store the same value.
         self.fallbacks.inner().store(learner.status().fallbacks, Ordering::Relaxed);
     }
 }

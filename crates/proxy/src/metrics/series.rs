@@ -1,4 +1,4 @@
-//! Types of metrics, and their encoding.
+//! Metric types and their encoding.
 //!
 //! `Family` and `Histogram` of `prometheus-client` are not used. A family finds its series by
 //! hashing labels under a lock, and lists them in random order. A histogram takes a lock for every
@@ -187,7 +187,7 @@ impl<K: Kind> ByKind<K, Gauge> {
     }
 }
 
-/// A duration that may be unknown. It is not written while it is unknown.
+/// A duration that may be unknown. The duration is not exported while it is unknown.
 #[derive(Clone, Debug)]
 pub(crate) struct Age(Arc<AtomicU64>);
 
@@ -221,8 +221,8 @@ impl EncodeMetric for Age {
     }
 }
 
-/// A sum of durations. It is counted in nanoseconds, so it overflows only after 584 years. It is
-/// written in seconds.
+/// A sum of durations. It is counted in nanoseconds, so it overflows only after 584 years. The sum
+/// is exported in seconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seconds(Arc<AtomicU64>);
 
@@ -248,8 +248,8 @@ impl EncodeMetric for Seconds {
     }
 }
 
-/// The upper bounds of the buckets, in microseconds: 50 µs to 30 s, six per decade. They include
-/// the bounds of OpenTelemetry's `http.server.request.duration`.
+/// The upper bounds of the buckets, in microseconds: 50 µs to 30 s, six per decade. The bounds
+/// include those of OpenTelemetry's `http.server.request.duration`.
 const BOUNDS_US: [u64; 30] = [
     50, 75, 100, 150, 250, 500, 750, 1_000, 1_500, 2_500, 5_000, 7_500, 10_000, 15_000, 25_000,
     50_000, 75_000, 100_000, 150_000, 250_000, 500_000, 750_000, 1_000_000, 1_500_000, 2_500_000,
@@ -263,7 +263,7 @@ pub(crate) struct Durations(Arc<Histogram>);
 
 #[derive(Debug, Default)]
 struct Histogram {
-    /// Counts per bucket. They are not cumulative. The last bucket is for durations above all
+    /// Counts per bucket. The counts are not cumulative. The last bucket is for durations above all
     /// bounds.
     buckets: [AtomicU64; BOUNDS_US.len() + 1],
     sum_ns: AtomicU64,

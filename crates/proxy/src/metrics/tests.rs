@@ -40,7 +40,7 @@ fn every_series_is_there_from_the_start() {
     has(&text, r#"curtail_rejected_total{reason="unknown_shard"} 0"#);
     // The number of copies that a server may hold is the policy's gate.
     has(&text, r#"curtail_server_slots{service="sea\"rch",server="127.0.0.1:9003"} 3"#);
-    // One per shard and replica.
+    // There is one series per shard and replica.
     let starts = |line: &&str| line.starts_with("curtail_copies_started_total{");
     assert_eq!(text.lines().filter(starts).count(), 4 * StartReason::ALL.len());
     assert!(text.ends_with("# EOF\n"));

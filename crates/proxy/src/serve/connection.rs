@@ -1,4 +1,4 @@
-//! One client's connection: its requests, one after the other.
+//! Serves one client's connection by handling its requests one after the other.
 //!
 //! A client that closes its sending half is treated as if it had left. On the wire, the two cases
 //! look the same. Work for a client that has left would delay the clients that are still waiting.

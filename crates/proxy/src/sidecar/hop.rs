@@ -92,9 +92,9 @@ struct Ingress<'p> {
     resource: &'p str,
     arrival: Arrival,
     context: Context,
-    /// `None` once there is a response.
+    /// The admission, or `None` once there is a response.
     admitted: Option<Admitted>,
-    /// Held until the response has been relayed.
+    /// The entry in the table of traces, which is kept until the response has been relayed.
     _traced: Option<Traced<'p>>,
 }
 
@@ -209,7 +209,7 @@ impl<'p> Hop<'p> {
         }
     }
 
-    /// Sends the query. If it goes to the application, waits for a slot first.
+    /// Sends the query. If the query goes to the application, waits for a slot first.
     pub(crate) async fn run<T>(
         &self,
         ask: impl Future<Output = (Option<T>, Outcome)>,
@@ -224,7 +224,8 @@ impl<'p> Hop<'p> {
         }
     }
 
-    /// Returns the fields of the response. Called when the query has a response, or will get none.
+    /// Returns the fields of the response. This method is called when the query has a response, or
+    /// when it will get none.
     pub(crate) fn responds(&mut self, outcome: &Outcome) -> Fields {
         let mut fields = Fields { strips: self.strips, ..Fields::default() };
         if let Role::Ingress(of) = &mut self.role
@@ -239,8 +240,8 @@ impl<'p> Hop<'p> {
 }
 
 /// Logs that metadata was removed from a request that probably came from one of the system's
-/// processes. That process is not trusted, or it has a different key. At a trust edge, the removal
-/// is intended and not logged.
+/// processes. The reason is that the process is not trusted, or that it has a different key. At a
+/// trust edge, the removal is intended and not logged.
 fn warn_of_ignored(proxy: &Proxy, head: &RequestHead, peer: Option<IpAddr>, trusts: bool) {
     const OURS: &[u8] = b"curtail=";
     let is_edge = proxy.config.flow.as_ref().is_none_or(|flow| flow.trusts.is_empty());

@@ -1,5 +1,5 @@
-//! The proxy as the sidecar of one process in a graph of services: Cicero for services in any
-//! language.
+//! Runs the proxy as the sidecar of one process in a graph of services. This makes Cicero available
+//! to services in any language.
 //!
 //! Source: document 002 §5.2. `curtail_flow` implements the state of a process, and this module
 //! holds one such state. `hop.rs` passes a request through it, and `traces.rs` finds the request
@@ -9,7 +9,8 @@
 //! inside the application. The time that a request spends there includes its calls, so their time
 //! is not added again.
 //!
-//! Cost: the cost of `curtail_flow`, and one lock per request and per call for the table of traces.
+//! Cost: the cost of `curtail_flow`, and one lock acquisition per request and per call for the
+//! table of traces.
 
 mod hop;
 mod traces;

@@ -1,10 +1,10 @@
-//! Finds the request that a call of the application belongs to: both have the same trace.
+//! Finds the request to which a call by the application belongs. Both have the same trace.
 //!
 //! Source: W3C Trace Context, which instrumented applications propagate. All requests in a trace
 //! share the context of the first request. An entry exists while a request in its trace is being
 //! served, so there are no more entries than connections.
 //!
-//! Cost: one short lock at the start and the end of a request, and one per call.
+//! Cost: a lock is taken briefly at the start and the end of each request, and once per call.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -35,9 +35,9 @@ pub(super) struct Traced<'t> {
 }
 
 impl Traces {
-    /// Begins a request. It gets a new trace if it has none. At a trust edge it also gets one if
-    /// its trace belongs to another workflow. Otherwise, a client could have its calls charged to
-    /// that workflow.
+    /// Begins a request. The request gets a new trace if it has none. At a trust edge, the request
+    /// also gets a new trace if its own trace belongs to another workflow. Otherwise, a client
+    /// could have its calls charged to that workflow.
     pub(super) fn begin(
         &self,
         context: &Context,
@@ -94,8 +94,8 @@ fn trace_of(fields: &HeaderMap) -> Option<u128> {
     u128::from_str_radix(trace, 16).ok().filter(|&trace| trace != 0)
 }
 
-/// Creates a trace. It is marked as sampled, because tracers that follow their caller would
-/// otherwise record nothing.
+/// Creates a trace. The new trace is marked as sampled. Otherwise, tracers that adopt their
+/// caller's decision would record nothing.
 fn begin_trace(fields: &mut HeaderMap) -> u128 {
     // The keys of the standard hasher are random.
     let random = || RandomState::new().build_hasher().finish();

@@ -77,7 +77,7 @@ async fn the_manual_explains_every_field_of_the_status() {
 
 #[tokio::test]
 async fn metrics_count_what_was_done() {
-    // The slow one responds on demand, so that the other one wins.
+    // The slow replica responds only on demand, so that the other replica wins.
     let (slow, quick) = (Backend::gated(HELLO).await, Backend::responding(HELLO).await);
     let proxy = Proxy::serving("policy = \"laedge\"", &[&slow, &quick]).await;
     let none = proxy.metrics().await;

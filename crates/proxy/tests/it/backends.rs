@@ -1,4 +1,5 @@
-//! Replicas that fail to respond, or respond in unusual ways. Long responses are in `streams.rs`.
+//! Tests with replicas that fail to respond, or respond in unusual ways. Tests of long responses
+//! are in `streams.rs`.
 
 use crate::harness::{Backend, HELLO, Proxy, Step, say};
 
@@ -23,7 +24,7 @@ async fn a_replica_that_hangs_is_replaced_and_if_all_hang_the_client_gets_504() 
     assert_eq!(one.seen().len() + two.seen().len(), 3, "a POST is sent once");
     proxy.idle().await;
 
-    // The whole request has a timeout, too.
+    // The whole request also has a timeout.
     let proxy = Proxy::serving("timeout = \"80ms\"\ncancel = \"reset\"", &[&one, &two]).await;
     assert_eq!(proxy.get("/").await.status, 504);
     proxy.idle().await;

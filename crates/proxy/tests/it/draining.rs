@@ -1,4 +1,4 @@
-//! Draining: requests that were already sent get a response, and no new client is accepted.
+//! Tests draining: requests that were already sent get a response, and no new client is accepted.
 
 use crate::harness::{Backend, Client, HELLO, Proxy, eventually};
 use tokio::net::TcpStream;
@@ -110,7 +110,7 @@ async fn connections_are_cut_off_after_the_drain_timeout() {
         assert_eq!(operator.get("/health").await.status, 200);
         proxy.drain();
         assert_eq!(proxy.ended().await, 2);
-        // The connections really are closed, although this process continues.
+        // The connections have been closed, although this process continues to run.
         one.is_closed().await;
         two.is_closed().await;
         operator.is_closed().await;

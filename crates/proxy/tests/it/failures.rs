@@ -1,5 +1,5 @@
-//! Failures never turn a slow service into one that is down. These tests show which failures eject
-//! a replica, for how long, and what happens when no other replica is left.
+//! Tests that failures never turn a slow service into one that is down. These tests show which
+//! failures eject a replica, for how long, and what happens when no other replica is left.
 
 use crate::harness::{
     Backend, Client, HELLO, Proxy, Seen, Step, config, dead, eventually, say, service,
@@ -46,7 +46,8 @@ async fn a_slow_url_called_twice_at_once_takes_no_shard_out() {
             (proxy.client().await, proxy.client().await, proxy.client().await);
         one.ask("/bad").await;
         two.ask("/bad").await;
-        // Its deadline is far away, so it waits until one of the two slots is free.
+        // The deadline of the query is far away, so the query waits until one of the two slots is
+        // free.
         assert_eq!(waits.get("/").await.text(), "hello");
         let response = one.response().await;
         assert_eq!([response.status, two.response().await.status], [504, 504]);
@@ -115,7 +116,7 @@ async fn a_group_whose_probes_all_fail_is_used_as_if_it_were_good() {
 #[tokio::test]
 async fn without_any_replica_requests_fail_at_once_or_wait_for_one() {
     let gone = dead();
-    // It is the last replica, so the proxy tries it again and again.
+    // No other replica is left, so the proxy keeps trying this one.
     let proxy = Proxy::start(&config("", &service("", &[gone.address]))).await;
     let mut client = proxy.client().await;
     for _ in 0..10 {

@@ -1,4 +1,4 @@
-//! Policies that use the load reports of replicas.
+//! Tests policies that use the load reports of replicas.
 
 use crate::harness::{Backend, Proxy, say};
 
@@ -43,7 +43,7 @@ async fn an_invalid_load_report_is_ignored() {
     let proxy = Proxy::serving("policy = \"c3\"", &[&liar, &mute]).await;
     asked_of(&proxy, 60).await;
     assert_eq!(liar.seen().len() + mute.seen().len(), 60);
-    // Both are ranked by their response times, as if neither had sent a report.
+    // Both replicas are ranked by their response times, as if neither had sent a report.
     let metrics = proxy.metrics().await;
     for backend in [&liar, &mute] {
         let labels = [("server", &*backend.address.to_string())];

@@ -1,4 +1,4 @@
-//! Requests and connections that exceed a limit, and requests that must not run twice.
+//! Tests requests and connections that exceed a limit, and requests that must not run twice.
 
 use crate::harness::{Backend, HELLO, Proxy, eventually};
 
@@ -48,8 +48,8 @@ async fn connections_beyond_the_last_permit_are_turned_away() {
     assert_eq!(proxy.get("/").await.status, 200);
 }
 
-/// Sends one request while both replicas are idle. Returns the number of requests that reached
-/// them.
+/// Sends one request while both replicas are idle. Returns the number of requests that reached the
+/// replicas.
 async fn copies(proxy: &Proxy, replicas: &[Backend; 2], method: &str, target: &str) -> usize {
     let seen = || replicas.iter().map(|replica| replica.seen().len()).sum::<usize>();
     proxy.idle().await;

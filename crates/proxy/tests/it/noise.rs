@@ -1,5 +1,5 @@
-//! Random bytes sent to both listeners: the proxy continues to serve, and no connection or copy is
-//! left behind.
+//! Sends random bytes to both listeners, and checks that the proxy continues to serve and that no
+//! connection or copy is left behind.
 
 use crate::harness::{self, Backend, Client, HELLO, Proxy, Step, say};
 use rand_core::Rng as _;

@@ -1,5 +1,5 @@
-//! Outcomes of responses over real sockets: refusals, responses that break off, and responses that
-//! exceed the proxy's limits.
+//! Tests the outcomes of responses over real sockets: refusals, responses that break off, and
+//! responses that exceed the proxy's limits.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,5 @@
-//! Clients that disconnect while their query waits, while it runs, and during its response.
+//! Tests with clients that disconnect while their query waits, while it runs, and during its
+//! response.
 
 use crate::harness::{Backend, Client, HELLO, Proxy, Step, eventually, say};
 
@@ -57,7 +58,7 @@ async fn a_replica_that_cannot_stop_is_left_to_finish() {
     backend.has_seen(1).await;
     drop(clients.pop());
     proxy.load(0, 0, 1).await;
-    // Its slot is still taken.
+    // The slot of the abandoned query is still occupied.
     let mut next = asking(&proxy, 1).await;
     proxy.load(1, 1, 1).await;
     assert_eq!((backend.closed(), backend.seen().len()), (0, 1));

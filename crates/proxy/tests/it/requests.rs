@@ -1,4 +1,4 @@
-//! Valid and invalid requests from clients, and the requests that replicas receive.
+//! Tests valid and invalid requests from clients, and the requests that replicas receive.
 
 use crate::harness::{self, Backend, Client, HELLO, Proxy, say, service};
 
@@ -191,7 +191,7 @@ async fn no_second_request_is_smuggled_to_a_replica() {
         client.is_closed().await;
     }
     assert!(backend.seen().is_empty(), "{:?}", backend.seen());
-    // A body that looks like a request stays a body.
+    // A body that looks like a request is still treated as a body.
     assert_eq!(proxy.client().await.post("/good", evil).await.status, 200);
     let seen = backend.seen();
     assert_eq!((seen.len(), seen[0].body.as_slice()), (1, evil.as_bytes()));

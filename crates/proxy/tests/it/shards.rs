@@ -1,5 +1,5 @@
-//! Which replica a request reaches: services are selected by prefix and shards by key, and shards
-//! may share a server.
+//! Tests which replica a request reaches. Services are selected by prefix and shards by key, and
+//! shards may share a server.
 
 use crate::harness::{self, Backend, HELLO, Proxy, config, say};
 
@@ -66,7 +66,7 @@ async fn a_server_of_two_shards_has_one_set_of_slots() {
         proxy.status().await["services"][0]["shards"][1]["queue"] == 1
     })
     .await;
-    // The third shard has another server.
+    // The third shard has a different server.
     assert_eq!(proxy.get("/?s=c").await.text(), "spare");
     let status = proxy.status().await;
     let shards = &status["services"][0]["shards"];

@@ -1,5 +1,5 @@
-//! The sidecar: the requests that it admits, the metadata that it adds to requests and calls, and
-//! what it learns from responses.
+//! Tests which requests the sidecar admits, which metadata it adds to requests and calls, and what
+//! it learns from responses.
 
 use std::net::SocketAddr;
 
@@ -215,8 +215,9 @@ async fn a_caller_that_claims_much_and_sends_little_starves_no_other() {
             }
         }
         intervals += 1;
-        // The honest caller gets ten twelfths, because the liar's claim is limited to twice what
-        // the liar sends. Without this bound, the honest caller would get about one hundredth.
+        // The honest caller gets ten twelfths of the rate, because the dishonest caller's claim is
+        // limited to twice the rate at which it sends. Without this bound, the honest caller would
+        // get about one hundredth of the rate.
         intervals > 10 && parts[0] > 0.7 * limit && parts[1] < 0.3 * limit
     })
     .await;
@@ -260,7 +261,8 @@ impl Drop for Chain {
     }
 }
 
-/// Starts a front at a trust edge. Its application calls a store, where workflow a has a limit.
+/// Starts a front at a trust edge. The application of the front calls a store, at which workflow a
+/// has a rate limit.
 async fn chain(disk: Backend, propagates: &'static [&'static str]) -> Chain {
     let of_store =
         "[[flow.workflow]]\nname = \"a\"\nlimit = 50.0\n[[flow.workflow]]\nname = \"b\"\n";

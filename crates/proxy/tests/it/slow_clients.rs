@@ -1,5 +1,5 @@
-//! Clients that are slow to send or to read. The timeouts are short, because they elapse in real
-//! time. The tests assert nothing about how long anything takes.
+//! Tests with clients that are slow to send or to read. The timeouts are short, because they elapse
+//! in real time. The tests make no assertions about durations.
 
 use crate::harness::{Backend, Client, HELLO, Proxy, Step, eventually, say};
 

@@ -1,5 +1,5 @@
-//! Long responses, relayed piece by piece: complete, broken off, stalled, and faster than the
-//! client reads.
+//! Tests long responses that are relayed piece by piece. They may be complete, break off, stall, or
+//! arrive faster than the client reads.
 
 use crate::harness::{self, Backend, Client, End, Proxy, Step, eventually, say};
 
@@ -77,10 +77,10 @@ async fn the_time_of_a_request_is_for_its_whole_response() {
         assert!(response.status == 200 && !response.whole, "{steps:?}: {response:?}");
         assert!(version == "1.1" || end == End::Reset);
     }
-    // A pause as long as the cancel timeout cuts the response off, too.
+    // A pause as long as the cancel timeout also cuts the response off.
     let steps = vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Hang];
     assert!(!cut("cancel_timeout = \"100ms\"", steps, "1.1").await.0.whole);
-    // A client that keeps reading is cut off as well.
+    // Even a client that keeps reading is cut off.
     let backend = Backend::new(|_| vec![say(ENDLESS), Step::Flood(1 << 40)]).await;
     let proxy = Proxy::serving(lines, &[&backend]).await;
     assert!(!proxy.get("/").await.whole);
@@ -104,8 +104,8 @@ async fn a_replica_is_not_read_far_ahead_of_its_client() {
             now > 0 && std::mem::replace(&mut before, now) == now
         })
         .await;
-        // The buffers of the operating system are outside our control. Ours are a tenth of this
-        // size.
+        // The buffers of the operating system are outside our control. The proxy's own buffers are
+        // a tenth of this size.
         assert!(before < 40_000_000, "{before} bytes are in flight");
         drop(client);
         proxy.idle().await;

@@ -1,5 +1,5 @@
-//! Tests the stage in front of a replica that does not run one itself: how many requests the
-//! replica gets at once, in which order it gets them, and which ones are purged.
+//! Tests the stage in front of a replica that does not run a stage itself. The tests check how many
+//! concurrent requests the replica gets, in which order it gets them, and which ones are purged.
 
 use crate::harness::{Backend, Client, HELLO, Proxy, eventually};
 

@@ -1,11 +1,11 @@
 //! Fits a mixture of two Erlang distributions of the same order, a flexible phase-type
-//! distribution. Order 1 is the hyper-exponential distribution, fitted by maximum likelihood.
-//! Higher orders have two humps, or one hump that is heavier on one side.
+//! distribution. Order 1 is the hyper-exponential distribution, fitted by maximum likelihood. The
+//! density of a higher order has either two humps or one asymmetric hump.
 //!
-//! Expectation maximization runs for each of a few orders, from two starting points: two equal
-//! halves, and a rare slow branch. Each run has at most [`ITERATIONS`] iterations, and uses at most
-//! [`POINTS`] samples, evenly spread over the ranks. The order with the highest likelihood on these
-//! samples wins; the reported likelihood is that of all samples.
+//! Expectation maximization runs for each of a few orders, from two starting points: one with two
+//! equal halves, and one with a rare slow branch. Each run has at most [`ITERATIONS`] iterations,
+//! and uses at most [`POINTS`] samples, evenly spread over the ranks. The order with the highest
+//! likelihood on these samples wins; the reported likelihood is that of all samples.
 //!
 //! Source: Thümmler, Buchholz and Telek, "A novel approach for phase-type fitting with the EM
 //! algorithm", 2006; the restriction to a common order and two branches is ours. Cost: at most 6.4
@@ -39,8 +39,8 @@ pub(super) fn erlangs(sample: &Sample) -> Result<(Law, Option<String>), FitError
     Ok((law, None))
 }
 
-/// Returns a first guess for order 1. It puts this share of the sorted points (two or more) in one
-/// branch, and the rest in the other.
+/// Returns a first guess for order 1. It assigns this share of the sorted points (of which there
+/// are two or more) to one branch, and the rest to the other.
 fn cut_at(points: &[f64], share: f64) -> Hyper {
     let cut = ((share * points.len() as f64) as usize).clamp(1, points.len() - 1);
     let (low, high) = points.split_at(cut);

@@ -7,7 +7,7 @@ use super::{FitError, Law, Sample};
 use crate::models::Hyper;
 use crate::solve;
 
-/// A distribution, and its `curtail-dist` form without units, if it has one.
+/// A distribution, and its `curtail-dist` form without units if there is one.
 type Fitted = (Law, Option<String>);
 
 /// Fits a family to samples.
@@ -32,13 +32,14 @@ fn exponential(sample: &Sample) -> Result<Fitted, FitError> {
     Ok((Law::Exponential { mean }, Some(format!("exp:{mean}"))))
 }
 
-/// Maximum likelihood: the parameters are the mean and the deviation of the logarithms. Cost: O(n).
+/// Maximum likelihood: the parameters are the mean and the standard deviation of the logarithms.
+/// Cost: O(n).
 fn lognormal(sample: &Sample) -> Result<Fitted, FitError> {
     sample.spread()?;
     let location = sample.mean_ln();
     let variance = sample.average(|x| (x.ln() - location).powi(2));
     if variance == 0.0 {
-        // The samples differ, but their logarithms are equal.
+        // The samples are not all equal, but their logarithms are, because of rounding.
         return Err(FitError::NoSpread(sample.least()));
     }
     let (mean, cv) = ((location + 0.5 * variance).exp(), variance.exp_m1().sqrt());
@@ -49,7 +50,7 @@ fn lognormal(sample: &Sample) -> Result<Fitted, FitError> {
 /// Maximum likelihood: the shape a solves ln a - ψ(a) = ln x̄ - mean of ln x. The left side falls
 /// from ∞ to 0 and lies between 1/(2a) and 1/a, which brackets the root.
 ///
-/// Source: Minka, "Estimating a Gamma distribution", 2002, for the equation. Cost: O(n), and
+/// Source of the equation: Minka, "Estimating a Gamma distribution", 2002. Cost: O(n), plus
 /// O(√shape) for each sample's rank.
 fn gamma(sample: &Sample) -> Result<Fitted, FitError> {
     sample.spread()?;
@@ -65,15 +66,15 @@ fn gamma(sample: &Sample) -> Result<Fitted, FitError> {
     Ok((Law::Gamma { shape, scale: mean / shape }, Some(text)))
 }
 
-/// The range of shapes to search: those that `curtail-dist` accepts, as far as they can be
+/// The range of shapes that is searched: those that `curtail-dist` accepts and that can be
 /// distinguished.
 const SHAPES: (f64, f64) = (1e-3, 1e4);
 
 /// Maximum likelihood: the shape k solves Σ xᵏ ln x / Σ xᵏ - 1/k = mean of ln x, whose left side
-/// rises. Then scaleᵏ is the mean of xᵏ.
+/// rises. The scale follows from k: scaleᵏ is the mean of xᵏ.
 ///
 /// Source: Johnson, Kotz and Balakrishnan, "Continuous Univariate Distributions" 1, ch. 21. Cost:
-/// O(n) with a factor of about 60.
+/// O(n), with a factor of about 60.
 fn weibull(sample: &Sample) -> Result<Fitted, FitError> {
     sample.spread()?;
     // Times are in units of the largest sample, so powers cannot overflow.
@@ -125,7 +126,7 @@ fn hyper(sample: &Sample) -> Result<Fitted, FitError> {
 }
 
 /// Matches two moments, with phases that contribute equally to the mean. Fails if the samples vary
-/// less than those of an exponential distribution.
+/// less than an exponential distribution does.
 fn hyper_balanced(sample: &Sample) -> Result<Fitted, FitError> {
     let scv = sample.scv();
     let law = Some(scv).filter(|scv| *scv > 1.0);

@@ -34,31 +34,33 @@ use sample::{LARGEST, MIN_SAMPLES, SMALLEST, Sample};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
-    /// The Kolmogorov–Smirnov distance: measures the fit of the body, regardless of the number of
-    /// parameters.
+    /// The Kolmogorov–Smirnov distance, which measures how well the body of the distribution fits,
+    /// regardless of the number of parameters.
     Ks,
-    /// Akaike's criterion: measures the likelihood of every sample, and penalizes parameters.
+    /// Akaike's criterion, which measures the likelihood of all samples and penalizes parameters.
     Aic,
 }
 
-/// All fits to a set of samples, as a document.
+/// All fits to a set of samples, as a serializable document.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The number of samples.
     pub samples: usize,
-    /// The number of samples that are 0. They count as half of the shortest other sample.
+    /// The number of samples that are 0. Each of them is treated as half of the shortest other
+    /// sample.
     pub zeros: usize,
     /// The unit of times: `ms`, or `1` for the samples' own unit.
     pub unit: &'static str,
     /// The mean of the samples.
     pub mean: f64,
-    /// Their squared coefficient of variation.
+    /// The squared coefficient of variation of the samples.
     pub scv: f64,
     /// The criterion by which fits are ranked.
     pub by: By,
-    /// The best distribution that can be written as a service and simulated. It must have a mean.
+    /// The best distribution that can be specified as a service and simulated. Such a distribution
+    /// must have a mean.
     pub best: Option<String>,
-    /// The fits, the best first. Among equally good fits, the simplest comes first.
+    /// The fits, with the best one first. Among equally good fits, the simplest comes first.
     pub fits: Vec<Fit>,
     /// Families that could not be fitted.
     pub refused: Vec<Refused>,
@@ -69,15 +71,15 @@ pub struct Report {
 pub struct Fit {
     /// The name of the family.
     pub family: &'static str,
-    /// The distribution in the format of a service. Numbers have six digits, because measurements
-    /// are no more precise than that. `None` for families without such a form, or if a number is
-    /// out of range.
+    /// The distribution in the format of a service. Numbers have six significant digits, because
+    /// measurements are not more precise. `None` for families without such a form, or if a number
+    /// is out of range.
     pub spec: Option<String>,
     /// The distribution, in the unit of the samples.
     #[serde(rename = "parameters", serialize_with = "by_name")]
     pub law: Law,
-    /// The logarithm of the likelihood of all samples. It depends on the unit, so it can only be
-    /// compared between fits to the same samples.
+    /// The logarithm of the likelihood of all samples. It depends on the unit, so only the
+    /// likelihoods of fits to the same samples can be compared.
     pub log_likelihood: f64,
     /// Akaike's criterion: twice the number of parameters minus twice the log-likelihood. Lower is
     /// better.
@@ -120,7 +122,7 @@ impl Report {
         let (mut fits, mut refused) = (Vec::<Fit>::new(), Vec::new());
         for (family, fit) in FAMILIES {
             match fit(&sample) {
-                // The fallback of a family may produce the same law as an earlier family.
+                // A family's fallback may produce the same law as an earlier family.
                 Ok((law, _)) if fits.iter().any(|other| other.law == law) => {}
                 Ok((law, text)) => fits.push(Fit::of(family, law, text.as_deref(), &sample)),
                 Err(error) => refused.push(Refused { family, because: error.to_string() }),
@@ -157,8 +159,8 @@ impl Report {
 const ZEROS: f64 = 0.01;
 
 /// Replaces times of 0 by half of the shortest other time, and counts them. Such times were rounded
-/// by a clock, and no fitted distribution contains 0. Many zeros are an error, because their true
-/// lengths would matter.
+/// to 0 by a clock, and the fitted distributions only allow times above 0. Too many zeros are an
+/// error, because the result would depend on their true lengths.
 fn lift(times: &mut [f64]) -> Result<usize, FitError> {
     let Some(index) = times.iter().position(|&time| time == 0.0) else { return Ok(0) };
     let shortest = times.iter().copied().filter(|&time| time > 0.0).fold(f64::INFINITY, f64::min);
@@ -211,8 +213,8 @@ impl Fit {
     }
 }
 
-/// Returns the Kolmogorov–Smirnov distance. The samples' distribution function jumps at each
-/// sample, so both sides count.
+/// Returns the Kolmogorov–Smirnov distance. The distribution function of the samples jumps at each
+/// sample, so both sides of each jump are compared.
 fn kolmogorov_smirnov(law: &Law, sorted: &[f64]) -> f64 {
     let count = sorted.len() as f64;
     let distance = |(i, &x): (usize, &f64)| {

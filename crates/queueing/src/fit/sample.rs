@@ -9,14 +9,14 @@ pub(super) const MIN_SAMPLES: usize = 10;
 pub(super) const SMALLEST: f64 = 1e-90;
 pub(super) const LARGEST: f64 = 1e90;
 
-/// Measured times, all in one unit. Cost: O(n log n) to create.
+/// Measured times, all in one unit. Creating a `Sample` takes O(n log n) time.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sample {
     sorted: Vec<f64>,
 }
 
 impl Sample {
-    /// Validates samples, in any order. Each must be above 0, and from 1e-90 to 1e90.
+    /// Validates samples, in any order. Each sample must be from 1e-90 to 1e90.
     pub(super) fn new(values: &[f64]) -> Result<Self, FitError> {
         for (index, &value) in values.iter().enumerate() {
             if !(value.is_finite() && value > 0.0) {
@@ -34,7 +34,7 @@ impl Sample {
         Ok(Self { sorted })
     }
 
-    /// Returns the samples, the smallest first.
+    /// Returns the samples in ascending order.
     pub(super) fn sorted(&self) -> &[f64] {
         &self.sorted
     }

@@ -1,6 +1,6 @@
 //! The exact law of the wait for a single deterministic server under Poisson arrivals.
 //!
-//! Erlang's formula of 1909 alternates in sign and soon loses all digits. Franx' form adds only
+//! Erlang's formula of 1909 alternates in sign and soon loses all digits. Franx's form has only
 //! positive terms. If kD is the first multiple of the service time D above t, then P(W ≤ t) =
 //! e^(-y) Σ_{j<k} Q_{k-1-j} y^j/j!, where y = λ(kD - t) and Q_i is the probability of at most i + 1
 //! queries in the system. The distribution of the number in the system follows from the embedded
@@ -9,18 +9,20 @@
 //!
 //! Beyond [`STEPS`] service times, the law is a single exponential: P(W > t) = C·e^(-θt), with
 //! λ(e^(θD)-1) = θ and C = (1-ρ)/(ρ·e^(θD)-1) (Cramér–Lundberg). At high utilization, the omitted
-//! terms decay faster by at least a factor of e^(-2t/D). At low utilization, both are negligible.
+//! terms decay faster by at least a factor of e^(-2t/D). At low utilization, both the exponential
+//! and the omitted terms are negligible.
 //!
 //! Source: G. J. Franx, "A simple solution for the M/D/c waiting time distribution", Operations
 //! Research Letters 29, 2001; H. Tijms, "A First Course in Stochastic Models", ch. 9. The absolute
-//! error is about 1e-13. Cost: O(STEPS²) to create, O(STEPS) per probability.
+//! error is about 1e-13. Creating the law takes O(STEPS²) time, and each probability takes
+//! O(STEPS).
 
 use crate::solve;
 
-/// The asymptote is used at and beyond this number of service times.
+/// The number of service times from which the asymptote is used.
 const STEPS: usize = 24;
 
-/// The law of the wait; see the module documentation.
+/// The law of the wait, as described in the module documentation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DeterministicWait {
     utilization: f64,
@@ -36,7 +38,7 @@ impl DeterministicWait {
     /// Creates the law for 0 < `utilization` < 1 and `service` > 0.
     pub(crate) fn new(utilization: f64, service: f64) -> Self {
         let decay = decay(utilization);
-        // ρ·e^(θD) - 1 = ρ + θD - 1. Its limit for high utilization is 1 - ρ, so C tends to 1.
+        // ρ·e^(θD) - 1 = ρ + θD - 1. At high utilization, this approaches 1 - ρ, so C approaches 1.
         let constant = (1.0 - utilization) / (decay - (1.0 - utilization));
         Self { utilization, service, at_most: queue_lengths(utilization), decay, constant }
     }
@@ -78,7 +80,8 @@ fn decay(utilization: f64) -> f64 {
     solve::root(|x| relative_excess(x) - target, 0.0, high)
 }
 
-/// Returns (e^x - 1 - x)/x for x ≥ 0. Uses the series where the difference would lose digits.
+/// Returns (e^x - 1 - x)/x for x ≥ 0. Uses the power series for small x, where the difference would
+/// lose digits.
 fn relative_excess(x: f64) -> f64 {
     if x > 1.0 {
         return x.exp_m1() / x - 1.0;
@@ -98,7 +101,7 @@ fn queue_lengths(utilization: f64) -> Vec<f64> {
     for i in 1..=STEPS + 40 {
         arrivals.push(arrivals[i - 1] * utilization / i as f64);
     }
-    // Sums the A_i from the far end, where terms are small.
+    // Sum the A_i from the far end, where the terms are small.
     let mut more: Vec<f64> = arrivals
         .iter()
         .rev()

@@ -1,8 +1,9 @@
 //! The law of a time: its tail probability P(T > t), and its percentiles.
 //!
-//! Laws store P(T > t) instead of its complement, so percentiles far in the tail keep their digits.
-//! Cost: `above` is O(1) (at most O(24²) after a deterministic server). A quantile takes one
-//! logarithm for a single exponential, and about a hundred evaluations of `above` otherwise.
+//! Laws represent P(T > t) instead of its complement, so percentiles far in the tail do not lose
+//! digits. Cost: `above` takes O(1) time (at most O(24²) for the law of a deterministic server). A
+//! quantile takes one logarithm if the law is a single exponential, otherwise about a hundred
+//! evaluations of `above`.
 
 mod deterministic;
 
@@ -31,7 +32,7 @@ enum Shape {
     WaitAndServe { waits: f64, wait_rate: f64, service_rate: f64 },
     /// The wait for a deterministic server.
     Deterministic(DeterministicWait),
-    /// An exponential time to which `hiccup` is added with this probability.
+    /// An exponential time, to which `hiccup` is added with this probability.
     Hiccup { rate: f64, probability: f64, hiccup: f64 },
     /// A time plus a constant.
     Later(Box<Law>, f64),
@@ -44,8 +45,8 @@ impl Law {
         Self::exponentials(vec![Part { weight, rate }])
     }
 
-    /// Creates a mixture. The sum of the weights must be at most 1, and rates must be positive.
-    /// Without parts, the time is 0.
+    /// Creates a mixture. The sum of the weights must be at most 1, and rates must be positive. If
+    /// there are no parts, the time is 0.
     pub(crate) fn exponentials(parts: Vec<Part>) -> Self {
         Self(Shape::Exponentials(parts))
     }
@@ -117,8 +118,8 @@ impl Law {
                 ((parts[0].weight / level).ln() / parts[0].rate).max(0.0)
             }
             Shape::Later(law, by) => law.at_level(level) + by,
-            // The probability that all times are below t is the probability for one time, raised to
-            // the power of their number.
+            // The probability that all times are below t is the probability for a single time,
+            // raised to the power of the number of times.
             Shape::Longest(law, count) => {
                 law.at_level(-((-level).ln_1p() / f64::from(*count)).exp_m1())
             }
@@ -126,7 +127,8 @@ impl Law {
         }
     }
 
-    /// Returns the order of magnitude, above zero: a starting point for the search for a quantile.
+    /// Returns the order of magnitude of the time, above zero, as a starting point for a quantile
+    /// search.
     fn scale(&self) -> f64 {
         match &self.0 {
             Shape::Exponentials(parts) => {
@@ -149,7 +151,7 @@ impl Law {
 fn two_stages(one: f64, other: f64, t: f64) -> f64 {
     let (slow, fast) = (one.min(other), one.max(other));
     let decay = (-slow * t).exp();
-    // rt may be infinite here, and 0 times infinity is undefined.
+    // The product rt may be infinite here, and 0 times infinity is undefined.
     if decay == 0.0 {
         return 0.0;
     }

@@ -5,13 +5,13 @@ use crate::check;
 use crate::check::ModelError;
 use crate::tail::{Basis, Prediction, Tail};
 
-// M/G/1: Poisson arrivals, any service time, one server.
+// The M/G/1 queue: Poisson arrivals, any service time, one server.
 //
 // The mean wait is given by Pollaczek and Khinchine: ρ/(1-ρ)·(1+c²)/2·E\[S\]. It is exact, because
 // it depends only on the mean and variance of the service. The percentiles of the wait depend on
-// the whole distribution. Here the wait is zero with probability 1 - ρ (which is exact), and is
-// otherwise assumed to be exponential (which is exact for exponential service, and in the limit of
-// high utilization).
+// the whole distribution. Here the wait is zero with probability 1 - ρ, which is exact. Otherwise
+// it is assumed to be exponential, which is exact for exponential service and in the limit of high
+// utilization.
 //
 // Source: document 004, "Impact of Var(ST) and E\[ST\] on Latency"; Kleinrock, "Queueing Systems"
 // I, ch. 5. Cost: O(1).
@@ -33,8 +33,8 @@ pub fn mg1(arrival_rate: f64, service: Service) -> Result<Prediction, ModelError
 /// this mean. The arrival rate stays the same, so the utilization changes with the mean.
 ///
 /// If T is the mean sojourn, Pollaczek and Khinchine give λm² - 2(1+λT)m + 2T - λ·variance = 0. The
-/// smaller root belongs to a stable queue. Source: document 004, Takeaway 7; we derived the root.
-/// Exact. Cost: O(1).
+/// smaller root is the one for which the queue is stable. Source: document 004, Takeaway 7; we
+/// derived the root. Exact. Cost: O(1).
 ///
 /// ```
 /// use curtail_queueing::models::{Service, mg1_break_even};
@@ -70,8 +70,8 @@ pub fn mg1_break_even(
 //   arrivals, but too high for regular ones.
 // - Kingman's bound, λ(σₐ²+σₛ²)/(2(1-ρ)): an upper bound.
 //
-// All assume that gaps and service times are independent. Bursts that last longer than a gap
-// increase the wait.
+// All assume that gaps and service times are independent. Bursts that span several gaps increase
+// the wait beyond these predictions.
 //
 // Source: Kingman, "The single server queue in heavy traffic", 1961, and "Some inequalities for the
 // queue GI/G/1", 1962; Krämer and Langenbach-Belz, "Approximate formulae for the delay in the
@@ -121,7 +121,7 @@ fn heavy_traffic_wait(utilization: f64, arrivals: Arrivals, service: Service) ->
 /// Returns the factor by which Krämer and Langenbach-Belz correct the heavy-traffic formula; 1 for
 /// cₐ² = 1.
 fn refinement(utilization: f64, arrivals: f64, service: f64) -> f64 {
-    // Nothing waits if gaps and services are constant; the factor does not matter.
+    // If gaps and services are constant, nothing waits, so the factor does not matter.
     if arrivals + service == 0.0 {
         return 0.0;
     }
@@ -163,8 +163,8 @@ pub fn ggk(arrivals: Arrivals, service: Service, servers: u32) -> Result<Predict
 // and otherwise exponential, with the same mean, it is 2E\[W\]²/ρ. The quotient is ρ + (1-ρ)·κ with
 // κ = 2E\[S\]E\[S³\]/(3E\[S²\]²), which is 1 for exponential service. The quotient tends to 1 at
 // high utilization. No service has a κ below 2/3 (Cauchy and Schwarz), the value for a constant
-// service. Percentiles are therefore kept up to a quotient of 3/2, the inverse of this value, so
-// the limits are the same on both sides of exponential service. Rare long services have a far
+// service. Percentiles are therefore kept up to a quotient of 3/2, which is the inverse of this
+// value, so the limits are symmetric about exponential service. Rare long services have a far
 // larger κ: about 6 if one in a thousand is 100 times longer. If the third moment is infinite, the
 // variance of the wait is infinite, and no exponential resembles its tail.
 //
@@ -172,17 +172,17 @@ pub fn ggk(arrivals: Arrivals, service: Service, servers: u32) -> Result<Predict
 // quotient. The same rule applies to other arrivals and more servers, for which no exact result
 // exists. Cost: O(1).
 
-/// The largest quotient of E\[W²\] at which percentiles are kept.
+/// The largest quotient of the two values of E\[W²\] at which percentiles are kept.
 const MOST: f64 = 1.5;
 
 impl Prediction {
-    /// Removes approximate percentiles if the skewness of `service` contradicts them. The skewness
-    /// is the third central moment divided by the third power of the standard deviation; it is
-    /// infinite if the third moment is infinite. Means and exact laws stay as they are.
+    /// Removes approximate percentiles if they are inconsistent with the skewness of `service`. The
+    /// skewness is the third central moment divided by the third power of the standard deviation;
+    /// it is infinite if the third moment is infinite. Means and exact laws do not change.
     pub fn given_skewness(self, service: Service, skewness: f64) -> Self {
         let exact = !matches!(self.wait.law_basis(), Some(Basis::Approximation { .. }));
         let spread = self.utilization + (1.0 - self.utilization) * kappa(service.scv, skewness);
-        // NaN fails the comparison, so it removes the percentiles too.
+        // NaN fails the comparison, so in that case the percentiles are removed as well.
         if exact || spread <= MOST {
             return self;
         }

@@ -1,15 +1,16 @@
-//! H2/H2/1: hyper-exponential gaps and services with two phases each, one server.
+//! The H2/H2/1 queue: gaps and services are hyper-exponential with two phases each, and there is
+//! one server.
 //!
 //! Let α and β be the transforms of the gaps and the service. The wait has the poles -z with z > 0
 //! and α(z)·β(-z) = 1. If the service has the rates μ₁ < μ₂, there are two such z, one below μ₁ and
 //! one between μ₁ and μ₂. The transform of the wait is (1+s/μ₁)(1+s/μ₂)/((1+s/z₁)(1+s/z₂)). The
-//! transform of the sojourn is this transform times β, and has the same poles. Both times are
-//! therefore mixtures of two exponentials, whose weights are the residues. In addition, the wait is
-//! zero with probability z₁z₂/(μ₁μ₂).
+//! transform of the sojourn is the product of this transform and β, and has the same poles. Both
+//! times are therefore mixtures of two exponentials, whose weights are the residues. In addition,
+//! the wait is zero with probability z₁z₂/(μ₁μ₂).
 //!
 //! Source: document 004, Takeaway 4; Kleinrock, "Queueing Systems" I, §8.2, for the factorization
 //! of GI/G/1 (Lindley's equation, spectral solution); we derived the brackets of the roots. Exact.
-//! Cost: two bisections, about 120 evaluations.
+//! The cost is two bisections with a total of about 120 evaluations.
 
 use super::Hyper;
 use crate::check;
@@ -46,7 +47,8 @@ pub fn h2h21(gaps: Hyper, service: Hyper) -> Result<Prediction, ModelError> {
     Prediction::exact("H2/H2/1", (1.0 / gap, utilization), wait, sojourn)
 }
 
-/// Gives a phase with probability 0 the rate of the other phase, so its pole has no weight.
+/// Sets the rate of a phase with probability 0 to that of the other phase, so its pole has no
+/// weight.
 fn only_what_happens(hyper: Hyper) -> Hyper {
     let [one, two] = hyper.rates;
     let rates = match hyper.probability {
@@ -59,7 +61,7 @@ fn only_what_happens(hyper: Hyper) -> Hyper {
 
 /// Returns the two z > 0 with α(z)·β(-z) = 1. After removal of the root at 0 and multiplication by
 /// D(z) = (μ₁-z)(μ₂-z), the difference is N(z)·α(z) - D(z)·Σpᵢ/(λᵢ+z) with N(z)/D(z) = Σqⱼ/(μⱼ-z).
-/// It is below 0 at 0, above 0 at μ₁, and at most 0 at μ₂.
+/// N(z)·α(z) - D(z)·Σpᵢ/(λᵢ+z) is below 0 at 0, above 0 at μ₁, and at most 0 at μ₂.
 fn poles(gaps: Hyper, service: Hyper) -> [f64; 2] {
     let [one, two] = service.rates;
     let (slow, fast) = (one.min(two), one.max(two));

@@ -26,8 +26,8 @@ impl Hyper {
             return Err(ModelError::OutOfRange { name, value: scv, allowed: "1 or more" });
         }
         let root = ((scv - 1.0) / (scv + 1.0)).sqrt();
-        // The rates of the phases, times the mean. The slow one equals 1-root, but this form keeps
-        // all its digits.
+        // The rates of the phases, times the mean. The slow rate equals 1-root, but this form does
+        // not lose digits.
         let (fast, slow) = (1.0 + root, 2.0 / (scv + 1.0) / (1.0 + root));
         Ok(Self { probability: fast / 2.0, rates: [fast / mean, slow / mean] })
     }
@@ -77,7 +77,8 @@ impl Hyper {
         self.mixture(|rate| 2.0 / (rate * mean) / (rate * mean)) - 1.0
     }
 
-    /// Returns the mean of a function of the phase's rate, weighted by the phases' probabilities.
+    /// Returns the mean of a function of the phase rates, weighted by the probabilities of the
+    /// phases.
     pub(crate) fn mixture(&self, of_phase: impl Fn(f64) -> f64) -> f64 {
         let [one, two] = self.rates.map(of_phase);
         self.probability * one + (1.0 - self.probability) * two

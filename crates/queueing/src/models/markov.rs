@@ -5,7 +5,7 @@ use crate::check::ModelError;
 use crate::law::{DeterministicWait, Law};
 use crate::tail::Prediction;
 
-// M/M/1: Poisson arrivals, exponential service, one server.
+// The M/M/1 queue: Poisson arrivals, exponential service, one server.
 //
 // The sojourn time is exponential with rate μ - λ, so its p-quantile is -E\[S\]·ln(1 - p)/(1 - ρ).
 // The tutorial (document 004, "Takeaway 2") prints this formula without the minus sign.
@@ -29,12 +29,13 @@ pub fn mm1(arrival_rate: f64, service_rate: f64) -> Result<Prediction, ModelErro
     Prediction::exact("M/M/1", (arrival_rate, utilization), time(utilization), time(1.0))
 }
 
-// M/M/k: Poisson arrivals, exponential service, k servers behind one queue.
+// The M/M/k queue: Poisson arrivals, exponential service, k servers behind one queue.
 //
-// A query waits with the probability of Erlang's C formula. Its wait is then exponential with rate
-// kμ - λ, and independent of its service. C is computed from Erlang's B recursion, which only adds
-// positive terms. The tutorial (document 004, "Takeaway 5") approximates C by ρᵏ. That is rough,
-// and always too low for k ≥ 2 (0.11 instead of 0.41 at ρ = 0.8 and k = 10), so it is not offered.
+// A query waits with the probability of Erlang's C formula. If it waits, the wait is exponential
+// with rate kμ - λ and independent of the service. C is computed from Erlang's B recursion, which
+// only adds positive terms. The tutorial (document 004, "Takeaway 5") approximates C by ρᵏ. This
+// approximation is rough and always too low for k ≥ 2 (0.11 instead of 0.41 at ρ = 0.8 and k = 10),
+// so this crate does not provide it.
 //
 // Source: document 004; Gross and Harris, "Fundamentals of Queueing Theory", §2.3; Harchol-Balter,
 // "Performance Modeling and Design of Computer Systems", §14. Exact. Cost: O(k).
@@ -71,12 +72,14 @@ pub fn erlang_c(offered: f64, servers: u32) -> Result<f64, ModelError> {
     Ok(blocked / (1.0 - utilization * (1.0 - blocked)))
 }
 
-// M/D/1: Poisson arrivals, a constant service time, one server.
+// The M/D/1 queue: Poisson arrivals, a constant service time, one server.
 //
-// The mean wait is half that of M/M/1. Percentiles come from the exact law of the wait (Franx).
+// The mean wait is half of the mean wait in M/M/1. Percentiles come from the exact law of the wait
+// (Franx).
 //
 // Source: document 004; Kleinrock, "Queueing Systems" I, ch. 5; for the law, see
-// `law/deterministic.rs`. Exact. Cost: about 600 additions, then about 20 for each probability.
+// `law/deterministic.rs`. Exact. The cost is about 600 additions, followed by about 20 for each
+// probability.
 
 /// Predicts M/D/1. `arrival_rate` is per unit of time, and `service` is the constant service time;
 /// both above 0.

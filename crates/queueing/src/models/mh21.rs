@@ -1,9 +1,9 @@
-//! M/H2/1: Poisson arrivals, hyper-exponential service with two phases, one server.
+//! The M/H2/1 queue: Poisson arrivals, hyper-exponential service with two phases, one server.
 //!
 //! With rates μ₁, μ₂ and probabilities p, 1-p, the Pollaczek–Khinchine transform of the wait is
 //! (1-ρ)(s+μ₁)(s+μ₂)/((s+z₁)(s+z₂)), and the transform of the sojourn has the same poles. z₁ and z₂
-//! are the roots of z² - (μ₁+μ₂-λ)z + μ₁μ₂(1-ρ), and lie on either side of the smaller rate. Wait
-//! and sojourn are therefore both mixtures of two exponentials, whose weights are the residues.
+//! are the roots of z² - (μ₁+μ₂-λ)z + μ₁μ₂(1-ρ), and lie on either side of the smaller rate. The
+//! wait and the sojourn are therefore mixtures of two exponentials, whose weights are the residues.
 //!
 //! Source: document 004, "IAT and ST Distributions"; Kleinrock, "Queueing Systems" I, §5.7, for the
 //! transform; we derived the roots. Exact. Cost: O(1).
@@ -26,12 +26,12 @@ pub fn mh21(arrival_rate: f64, service: Hyper) -> Result<Prediction, ModelError>
     Prediction::exact("M/H2/1", (arrival_rate, utilization), wait, sojourn)
 }
 
-/// Returns the laws of wait and sojourn. Computes in units of the mean service time, so products
-/// cannot overflow.
+/// Returns the laws of the wait and the sojourn. Computes in units of the mean service time, so
+/// products cannot overflow.
 fn laws(utilization: f64, mean: f64, service: Hyper) -> Result<(Law, Law), ModelError> {
     let idle = 1.0 - utilization;
-    // A phase with probability 0 has no pole of its own, and its rate might coincide with another
-    // pole.
+    // A phase with probability 0 does not have a separate pole, and its rate might coincide with
+    // another pole.
     if service.probability == 0.0 || service.probability == 1.0 {
         let law = |weight| Law::exponential(weight, idle / mean);
         return Ok((law(utilization), law(1.0)));

@@ -1,4 +1,4 @@
-//! Single stations: one queue, first come, first served, in its steady state.
+//! Models of single stations: one first-come, first-served queue in its steady state.
 //!
 //! | function | arrivals, service, servers | mean | percentiles |
 //! |---|---|---|---|
@@ -37,10 +37,10 @@ use crate::tail::{Basis, Prediction, Tail};
 /// A stream of arrivals, described by its first two moments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Arrivals {
-    /// λ, per unit of time; above 0.
+    /// The arrival rate λ, per unit of time; above 0.
     pub rate: f64,
-    /// The squared coefficient of variation of the gaps, variance/mean²; 0 or more. 1 for Poisson
-    /// arrivals, 0 for constant gaps.
+    /// The squared coefficient of variation of the gaps, variance/mean²; 0 or more. It is 1 for
+    /// Poisson arrivals and 0 for constant gaps.
     pub scv: f64,
 }
 
@@ -49,7 +49,8 @@ pub struct Arrivals {
 pub struct Service {
     /// The mean, in units of time; above 0.
     pub mean: f64,
-    /// The squared coefficient of variation, variance/mean²; 0 or more. 1 if exponential.
+    /// The squared coefficient of variation, variance/mean²; 0 or more. It is 1 for exponential
+    /// service.
     pub scv: f64,
 }
 
@@ -73,7 +74,7 @@ impl Service {
 }
 
 /// Creates a prediction from a mean wait. With probability `waits`, the wait is positive and
-/// assumed to be exponential. Otherwise it is zero. The sojourn has only a mean.
+/// assumed to be exponential. Otherwise it is zero. The sojourn has a mean but no percentiles.
 fn from_mean_wait(
     model: &'static str,
     arrival_rate: f64,
@@ -82,7 +83,7 @@ fn from_mean_wait(
     (mean, mean_basis): (f64, Basis),
     waits: f64,
 ) -> Result<Prediction, ModelError> {
-    // The wait is zero, or so short that its rate overflows.
+    // The wait is either zero or so short that its rate overflows.
     let rate = waits / mean;
     let law = if rate.is_finite() {
         Law::exponential(waits, rate)

@@ -1,4 +1,4 @@
-//! Bottlenecks of small systems, computed by hand.
+//! Checks the bottlenecks of small systems against values that were calculated manually.
 
 use curtail_queueing::bottleneck::{BottleneckError, Component, bottleneck};
 

@@ -15,7 +15,8 @@ fn holds(interval: Interval, truth: f64) -> bool {
 
 #[test]
 fn a_log_by_hand() {
-    // Arrivals at 0, 2, 4, … 18, with services of 1 and 2 in turn: λ = 1/2, E[S] = 1.5, ρ = 0.75.
+    // The arrivals are at 0, 2, 4, … 18, and service times alternate between 1 and 2, so λ = 1/2,
+    // E[S] = 1.5, and ρ = 0.75.
     let arrivals = (0..10).map(|i| f64::from(2 * i));
     let records: Vec<Record> = arrivals
         .enumerate()
@@ -60,8 +61,8 @@ fn intervals_contain_the_truth_at_their_level() {
         });
         held.count() as f64 / f64::from(runs as u32)
     };
-    // 95 % minus four standard errors of 1.1 %. The coverage is a little lower still, because these
-    // small logs have skewed times.
+    // The bound is 95 % minus four standard errors of 1.1 %. The true coverage is slightly below 95
+    // %, because the times in these small logs are skewed.
     for share in [
         count(&|found| holds(found.arrival_rate, 0.6)),
         count(&|found| holds(found.mean_service, 1.0)),
@@ -101,13 +102,13 @@ fn impossible_logs_are_refused() {
     );
     assert!(refused(&change(|r| r.end = r.arrival - 1.0), 1).contains("correct the clocks"));
     assert!(refused(&change(|r| r.start = Some(r.arrival - 1.0)), 1).contains("before it arrives"));
-    // Two servers cannot be mistaken for one.
+    // This log with two servers cannot be mistaken for one with a single server.
     let pair = without_starts(&station(1.8, "exp:1", 2, 100, 3));
     assert!(matches!(estimate(&pair, 1), Err(EstimateError::Overtaken { servers: 1, .. })));
     assert!(refused(&pair, 1).contains("log the starts"));
     let at_once = [Record { arrival: 1.0, start: Some(1.0), end: 2.0 }; 12];
     assert!(refused(&at_once, 12).contains("gap between arrivals is zero"));
-    // The same holds if starts are logged. A request may start when another one ends.
+    // The result is the same if the log contains starts. A request may start when another one ends.
     let pair = station(1.8, "exp:1", 2, 100, 3);
     assert!(matches!(estimate(&pair, 1), Err(EstimateError::Overlap { servers: 1, .. })));
     assert!(refused(&pair, 1).contains("there must be more servers"));

@@ -21,7 +21,8 @@ fn of<'a>(report: &'a Report, family: &str) -> &'a Fit {
     found.unwrap_or_else(|| panic!("{family}: {:?}", report.refused))
 }
 
-/// Returns the phases of a mixture: order, probability of the first, means of both.
+/// Returns the parameters of a mixture: the order, the probability of the first phase, and the
+/// means of both phases.
 fn phases(fit: &Fit) -> (u32, f64, [f64; 2]) {
     let (order, Hyper { probability, rates }) = match fit.law {
         Law::Hyper(stage) => (1, stage),
@@ -60,7 +61,7 @@ fn parameters_are_recovered_and_the_true_family_wins() {
         }
         // The Kolmogorov-Smirnov distance of the true law is below 1.63/√n in 99 of 100 cases.
         assert!(fit.ks < 1.63 / (COUNT as f64).sqrt(), "{text}: {}", fit.ks);
-        // Families that contain the true one may fit slightly better.
+        // Families that contain the true law as a special case may fit slightly better.
         let lead = fit.aic - report.fits[0].aic;
         assert!(lead <= 4.0, "{text}: {lead} behind {}", report.fits[0].family);
         assert!(report.fits.is_sorted_by(|a, b| a.aic <= b.aic));
@@ -122,7 +123,7 @@ fn likelihoods_match_hand_calculations() {
     assert_near(fit.log_likelihood, expected, 1e-14, "likelihood");
     assert_near(fit.aic, 2.0 - 2.0 * expected, 1e-14, "AIC");
     // The distribution function of the samples is 0 below 1, 0.5 from 1 to below 3, and 1 at and
-    // above 3. That of the law is 0.39 at 1 and 0.78 at 3.
+    // above 3. The distribution function of the law is 0.39 at 1 and 0.78 at 3.
     assert_close(fit.ks, 1.0 - (-0.5_f64).exp(), 1e-14, "KS");
 }
 

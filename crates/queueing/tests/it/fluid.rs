@@ -6,7 +6,7 @@ use curtail_queueing::fluid::{Evolution, Fluid};
 
 use crate::{assert_close, assert_near};
 
-/// Servers with four slots, 250 us away. Times are in ms.
+/// Returns parameters for servers with four slots and a network latency of 250 us. Times are in ms.
 fn fluid(services: &[f64], exponent: u32) -> Fluid {
     Fluid {
         services: services.to_vec(),
@@ -24,16 +24,16 @@ fn evolve(fluid: &Fluid) -> Vec<Evolution> {
     fluid.evolve(3_000.0).expect("it is stable")
 }
 
-/// Returns q̂, which includes requests in flight. The server receives the fraction `share` of the
-/// rate `sent`.
+/// Returns the estimate q̂, which includes the requests in flight. The server receives the fraction
+/// `share` of the rate `sent`.
 fn expected(of: &Evolution, sent: f64) -> f64 {
     1.0 + 2.0 * of.mean + 2.0 * 0.25 * of.share * sent
 }
 
 #[test]
 fn queues_at_a_fast_server_are_longer_by_the_root_of_the_ratio() {
-    // Figure 4.4: service times of 4 ms and 20 ms. The ratio is five with b = 1, and the cube root
-    // of five with b = 3.
+    // As in Figure 4.4, the service times are 4 ms and 20 ms. The ratio of the queues is five with
+    // b = 1, and the cube root of five with b = 3.
     for exponent in [1, 2, 3, 4] {
         let [fast, slow] = &evolve(&fluid(&[4.0, 20.0], exponent))[..] else { panic!("two") };
         assert!(fast.most - fast.least < 0.3 && slow.most - slow.least < 0.3, "still: {fast:?}");
@@ -47,8 +47,8 @@ fn queues_at_a_fast_server_are_longer_by_the_root_of_the_ratio() {
 
 #[test]
 fn a_cubic_score_leaves_less_behind_a_server_that_turns_slow() {
-    // §4.2.1: if the fast server becomes slow, it needs the slow server's service time for every
-    // request in its queue.
+    // §4.2.1: if the fast server becomes slow, every request in its queue takes as long as at the
+    // slow server.
     let [linear, cubic] = [1, 3].map(|exponent| {
         let [fast, _] = &evolve(&fluid(&[4.0, 20.0], exponent))[..] else { panic!("two") };
         fast.mean * 20.0 / 4.0

@@ -7,7 +7,8 @@ use crate::{assert_close, assert_near, draw};
 
 #[test]
 fn two_stations_are_exact_and_four_match_the_formula() {
-    // Flatto and Hahn: the mean is (12-ρ)/8 · 1/(μ-λ), which is 11.5/8 · 2 for ρ = 0.5 and μ = 1.
+    // According to Flatto and Hahn, the mean is (12-ρ)/8 · 1/(μ-λ), which is 11.5/8 · 2 for ρ = 0.5
+    // and μ = 1.
     let pair = fork_join(0.5, 1.0, 2).expect("stable");
     assert_eq!(pair.estimate.mean(), 2.875);
     assert_eq!(pair.estimate.mean_basis(), Basis::Exact);

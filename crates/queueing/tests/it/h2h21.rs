@@ -47,8 +47,8 @@ fn poisson_arrivals_are_a_special_case() {
 #[test]
 fn exponential_service_matches_the_textbook() {
     // GI/M/1 (Kleinrock I, §6): the sojourn is exponential with rate μ(1-σ), σ = α(μ(1-σ)), and a
-    // query waits with probability σ. Gaps have rate 1/4 or 1 with probability 1/2 each, and σ is
-    // computed by iteration.
+    // query waits with probability σ. The gaps have rate 1/4 or 1, each with probability 1/2, and σ
+    // is computed by iteration.
     let gaps = Hyper { probability: 0.5, rates: [0.25, 1.0] };
     let alpha = |z: f64| 0.5 * (0.25 / (0.25 + z) + 1.0 / (1.0 + z));
     let sigma = (0..500).fold(0.5, |sigma: f64, _| alpha(1.0 - sigma));
@@ -62,12 +62,12 @@ fn exponential_service_matches_the_textbook() {
 
 const REPLICATIONS: u64 = 20;
 const QUERIES: usize = 100_000;
-/// Student's t with 19 degrees of freedom, for 99 % intervals.
+/// The quantile of Student's t with 19 degrees of freedom for 99 % intervals.
 const STUDENT: f64 = 2.861;
 
 /// Returns the mean, p50 and p99 of the wait and of the sojourn, each with the half-width of its
-/// interval, computed with Lindley's recursion W' = max(0, W + S - A). Leaves out the first
-/// twentieth of each replication.
+/// interval, computed with Lindley's recursion W' = max(0, W + S - A). The first twentieth of each
+/// replication is left out.
 fn lindley(gaps: &str, service: &str) -> [[(f64, f64); 3]; 2] {
     let mut figures = [[[0.0; REPLICATIONS as usize]; 3]; 2];
     for run in 0..REPLICATIONS {
@@ -152,7 +152,7 @@ fn moments_without_two_phases_are_refused() {
     for scv in [0.0, 0.99, f64::NAN, f64::INFINITY] {
         assert!(Hyper::fitted(1.0, scv, Some(2.0)).is_err(), "{scv}");
     }
-    // No phases have this skewness, so the balanced ones are returned.
+    // No hyper-exponential distribution has this skewness, so the balanced one is returned.
     let balanced = Hyper::balanced(2.0, 4.0).expect("valid");
     for skewness in [1.0, f64::INFINITY, f64::NAN] {
         assert_eq!(Hyper::fitted(2.0, 4.0, Some(skewness)), Ok(balanced));

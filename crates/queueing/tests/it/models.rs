@@ -1,4 +1,5 @@
-//! Values from textbooks, special cases in which models agree, and errors.
+//! Checks models against textbook values and against each other in special cases, and checks their
+//! errors.
 
 use curtail_queueing::models::{
     Arrivals, Hyper, Service, erlang_c, gg1, gg1_heavy_traffic, gg1_upper_bound, ggk, md1, mg1,
@@ -21,7 +22,7 @@ fn same(one: &Prediction, other: &Prediction) {
     same_tail(&one.sojourn, &other.sojourn, &names);
 }
 
-/// Compares the means, and the percentiles if both have them.
+/// Compares the means, and also the percentiles if both predictions have them.
 fn same_tail(one: &Tail, other: &Tail, names: &str) {
     assert_near(one.mean(), other.mean(), 1e-12, names);
     if let (Some(one), Some(other)) = (one.law(), other.law()) {
@@ -42,7 +43,7 @@ fn mm1_matches_the_textbook() {
     assert_eq!(queue.wait.mean(), 0.75);
     assert_eq!(queue.mean_in_system(), 3.0);
     assert_eq!(queue.mean_waiting(), 2.25);
-    // P(W > 0) = ρ; the median sojourn of an exponential is ln 2.
+    // P(W > 0) is ρ, and the median of an exponential sojourn is ln 2 times its mean.
     assert_eq!(queue.wait.above(0.0), Some(0.75));
     assert_eq!(queue.wait.quantile(0.25), Ok(0.0));
     assert_close(queue.sojourn.quantile(0.5).expect("exact"), 2.0_f64.ln(), 1e-15, "median");
@@ -55,7 +56,7 @@ fn erlang_c_matches_the_tables() {
     assert_close(erlang_c(0.3, 1).expect("stable"), 0.3, 1e-15, "k = 1");
     assert_close(erlang_c(1.2, 2).expect("stable"), 2.0 * 0.36 / 1.6, 1e-15, "k = 2");
     assert_close(erlang_c(2.0, 3).expect("stable"), 4.0 / 9.0, 1e-15, "k = 3");
-    // Tables of the Erlang C formula.
+    // These values are from tables of the Erlang C formula.
     assert_close(erlang_c(4.0, 5).expect("stable"), 0.5541, 5e-5, "k = 5");
     assert_close(erlang_c(8.0, 10).expect("stable"), 0.4092, 5e-5, "k = 10");
     assert_eq!(erlang_c(0.0, 7), Ok(0.0));
@@ -74,8 +75,8 @@ fn mmk_matches_the_textbook() {
     let t = 2.5_f64;
     let expected = (-t).exp() * (5.0 / 9.0 + 4.0 / 9.0 * (1.0 + t));
     assert_close(queue.sojourn.above(t).expect("exact"), expected, 1e-15, "degenerate");
-    // Two servers at ρ = 0.9: the service has rate 1. A wait with rate 0.2 precedes it with
-    // probability C = 1.62/1.9.
+    // For two servers at ρ = 0.9, the service has rate 1. With probability C = 1.62/1.9, it is
+    // preceded by a wait with rate 0.2.
     let queue = mmk(1.8, 1.0, 2).expect("stable");
     let waits = 1.62 / 1.9;
     let mixture = (1.0 - waits) * (-t).exp() + waits * ((-0.2 * t).exp() - 0.2 * (-t).exp()) / 0.8;
@@ -165,7 +166,8 @@ fn models_agree_in_special_cases() {
             let hyper = Hyper { probability, rates: [1.0, 1.0] };
             same(&mh21(rate, hyper).expect("stable"), &markov);
         }
-        // A phase with probability 0 changes nothing. Its rate is deliberately the pole of M/M/1.
+        // A phase with probability 0 changes nothing. The rate of this phase is deliberately the
+        // pole of M/M/1.
         let hyper = Hyper { probability: 1.0, rates: [1.0, 1.0 - rate] };
         same(&mh21(rate, hyper).expect("stable"), &markov);
         for scv in [0.0, 0.5, 4.0] {

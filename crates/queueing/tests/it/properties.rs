@@ -1,4 +1,4 @@
-//! Properties of every law, for any parameters.
+//! Checks properties that every law has for any parameters.
 
 use curtail_queueing::curve::{LatencyCurve, Point};
 use curtail_queueing::estimate::{Interval, Record, estimate};
@@ -50,7 +50,7 @@ proptest! {
                     last = t;
                     let above = law.above(t);
                     prop_assert!(above <= 1.0 - q + 1e-9, "{law:?}: {above} above the {q}-quantile");
-                    // Unless the quantile is at a jump, P(T > t) is only just below its level.
+                    // Unless the quantile is at a jump, P(T > t) is only slightly below the level.
                     if t > 0.0 && law.above(t * (1.0 - 1e-9)) < 1.0 {
                         prop_assert!(above >= 1.0 - q - 1e-6, "{law:?}: {above} at {q}");
                     }

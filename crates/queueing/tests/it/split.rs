@@ -16,8 +16,8 @@ fn mean_sojourn(sent: &[f64], rates: &[f64]) -> f64 {
 
 #[test]
 fn two_servers_by_hand() {
-    // μ = 4 and 1, λ = 3.5: the slack of 1.5 is shared 2:1, so the rates are 3 and 0.5; E[T] = (3/1
-    // + 0.5/0.5)/3.5.
+    // With service rates of 4 and 1 and λ = 3.5, the slack of 1.5 is split 2:1. The rates are
+    // therefore 3 and 0.5, and E[T] = (3/1 + 0.5/0.5)/3.5.
     let split = optimal_split(3.5, &[4.0, 1.0]).expect("stable");
     assert_close(split.rates[0], 3.0, 1e-12, "fast");
     assert_close(split.rates[1], 0.5, 1e-12, "slow");

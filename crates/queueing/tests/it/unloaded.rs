@@ -1,4 +1,4 @@
-//! Queries to many shards without queueing.
+//! Checks models of queries to many shards without queueing.
 
 use curtail_queueing::HiccupService;
 
@@ -15,7 +15,7 @@ fn p99(shards: u32, copies: u32) -> f64 {
 fn a_hedge_halves_the_tail_of_fifty_shards() {
     assert_near(p99(50, 1), 16.6, 0.01, "one copy");
     assert_near(p99(50, 2), 8.5, 0.01, "two copies");
-    // A third copy brings no further gain: only the exponential part remains.
+    // A third copy does not help further, because only the exponential part remains.
     assert_near(p99(50, 3), -(-(0.99_f64.ln()) / 50.0).ln(), 1e-3, "three copies");
 }
 

@@ -1,8 +1,8 @@
 //! Probes a server. Failed probes eject it, and successful ones restore it.
 //!
-//! A server that is out gets nothing but probes. The kernel also ejects servers when their copies
-//! fail. Even without active checks, probes are therefore needed to find out whether such a server
-//! has recovered.
+//! An ejected server receives only probes. The kernel also ejects servers when their copies fail.
+//! Even without active checks, probes are therefore needed to find out whether such a server has
+//! recovered.
 
 use std::time::Duration;
 
@@ -20,9 +20,10 @@ use crate::observe::ProbeFailure;
 /// How a server is probed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// The target of a GET. The server is healthy if the outcome of its response is good or about
-    /// the request. Outcomes are determined in the same way as for queries. With `None`, only
-    /// servers that are out are probed, and they are healthy if they accept a connection.
+    /// The target of the GET requests that probe the server. The server is healthy if its response
+    /// is good, or if its status is caused by the request. Outcomes are determined in the same way
+    /// as for queries. With `None`, only servers that are out of service are probed, and they are
+    /// healthy if they accept a connection.
     pub path: Option<String>,
     /// Time between two probes.
     pub interval: Duration,

@@ -1,12 +1,12 @@
-//! Load reports in the responses of servers: ORCA, and Server Timing.
+//! Parses the load reports in servers' responses, in the formats ORCA and Server Timing.
 //!
-//! These forms are parsed, in this order of preference:
+//! The following forms are supported, in order of preference:
 //! - `endpoint-load-metrics: TEXT named_metrics.queue=4,named_metrics.service_ms=1.25` (ORCA, as
 //!   xDS defines it). With `JSON` instead of `TEXT`, the same values are in an object, with
 //!   `named_metrics` flat or nested;
 //! - `server-timing: service;dur=1.25, queue-length;desc="4"` (W3C).
 //!
-//! The headers come from outside. Values that are not numbers in the valid range are ignored, and
+//! The headers are untrusted input. Values that are not numbers in the valid range are ignored, and
 //! so are headers longer than [`MOST_BYTES`]. The kernel decides how far it trusts a report.
 
 use std::fmt::Write as _;

@@ -31,8 +31,8 @@ pub trait Watch: fmt::Debug + Send + Sync {
 }
 
 impl Request {
-    /// Renders a request. `may_repeat` states whether it may be sent again if a reused connection
-    /// turns out to be closed. Set it for idempotent requests.
+    /// Renders a request. `may_repeat` states whether the request may be sent again if a reused
+    /// connection turns out to be closed. Set it for idempotent requests.
     pub fn new<N: AsRef<[u8]>, V: AsRef<[u8]>>(
         method: &str,
         target: &str,

@@ -1,8 +1,9 @@
 //! Sends copies as HTTP/1.1 requests over pooled connections.
 //!
-//! A response of bounded length is read completely before it counts. If a server stalls in the
-//! middle of a small response, another replica can therefore still win. A longer response is
-//! relayed piece by piece through a bounded channel, and its copy keeps its slot meanwhile.
+//! A short response is read completely before it can win. If a server stalls in the middle of a
+//! small response, another replica can therefore still win. A longer response is relayed piece by
+//! piece through a bounded channel, and its copy keeps its slot until the response has been
+//! relayed.
 
 mod health;
 mod load_report;
@@ -37,16 +38,17 @@ pub struct Settings {
     pub limits: Limits,
     /// Timeout for opening a connection.
     pub connect_timeout: Duration,
-    /// Timeout for the next piece of a body. A server that pauses longer has failed.
+    /// Timeout for the next piece of a body. A server that pauses for longer is considered to have
+    /// failed.
     pub read_timeout: Duration,
     /// Timeout for the rest of a response that no client is waiting for. The connection is then
     /// closed. If the server is still sending, it notices the close.
     pub unwanted_timeout: Duration,
-    /// Maximum number of idle connections that are kept per server. Further ones are closed.
+    /// Maximum number of idle connections that are kept per server. Any others are closed.
     pub idle: usize,
     /// How long an idle connection is kept.
     pub idle_timeout: Duration,
-    /// Responses of up to this many bytes are read completely before they count.
+    /// Responses of up to this many bytes are read completely before they can win.
     pub whole_bytes: u64,
     /// Maximum number of pieces of a longer response that wait for a slow client.
     pub body_buffer: usize,

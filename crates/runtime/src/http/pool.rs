@@ -1,6 +1,6 @@
-//! The connections to one server. The most recently used connection is reused first, so surplus
-//! connections become old after a peak. Old ones are closed: a middlebox may drop a connection that
-//! was idle for a long time, and anything sent on it would be lost.
+//! The connections to one server. The most recently used connection is reused first, so after a
+//! peak, the surplus connections are not used and become old. Old ones are closed: a middlebox may
+//! drop a connection that was idle for a long time, and anything sent on it would be lost.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

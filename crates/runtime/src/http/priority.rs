@@ -13,7 +13,7 @@ pub const PRIORITY: &str = "priority";
 /// What a duplicate says.
 const LOWEST: &[u8] = b"priority: u=7\r\n";
 
-/// Returns the priority given by the values of the header. The last valid one counts, and the
+/// Returns the priority given by the values of the header. The last valid value counts, and the
 /// default is high.
 pub fn priority<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Priority {
     let mut priority = Priority::High;
@@ -30,7 +30,7 @@ pub fn priority<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Priority {
     priority
 }
 
-/// Returns the IP type of service for a priority: interactive, or bulk.
+/// Returns the IP type of service for a priority, which is either interactive or bulk.
 pub const fn type_of_service(priority: Priority) -> u8 {
     match priority {
         Priority::High => 0x10,

@@ -1,9 +1,9 @@
 //! Parses `Retry-After` in responses that refuse work (RFC 9110 §10.2.3).
 //!
 //! The field counts only if the status is 503, because the field is then about the server. If the
-//! status is 429, the field is about the client, which sent too much (RFC 6585 §4). If a 429 also
-//! kept copies away from the server, one client could make the server unavailable to all others.
-//! The client gets the field in both cases.
+//! status is 429, the field is about the client, which sent too many requests (RFC 6585 §4). If a
+//! 429 also kept copies away from the server, one client could make the server unavailable to all
+//! others. The client gets the field in both cases.
 
 use std::time::Duration;
 

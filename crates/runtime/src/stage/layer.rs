@@ -153,7 +153,8 @@ pub fn urgency<B>(request: &Request<B>) -> Priority {
     priority(request.headers().get_all(PRIORITY).iter().map(HeaderValue::as_bytes))
 }
 
-/// Adds a report to a response as ORCA, in `endpoint-load-metrics`. Replaces an existing report.
+/// Adds a report to a response in the ORCA format, in the header `endpoint-load-metrics`. Replaces
+/// an existing report.
 pub fn orca<B>(response: &mut Response<B>, report: &LoadReport) {
     // What a report writes is printable.
     if let Ok(value) = HeaderValue::try_from(report.to_orca()) {
@@ -161,7 +162,8 @@ pub fn orca<B>(response: &mut Response<B>, report: &LoadReport) {
     }
 }
 
-/// Adds a report to a response as Server Timing, which browsers display. Keeps existing values.
+/// Adds a report to a response in the Server Timing format, which browsers display. Keeps existing
+/// values.
 pub fn server_timing<B>(response: &mut Response<B>, report: &LoadReport) {
     if let Ok(value) = HeaderValue::try_from(report.to_server_timing()) {
         response.headers_mut().append(HeaderName::from_static(SERVER_TIMING), value);

@@ -1,5 +1,5 @@
-//! The server's side: a bounded queue in front of a number of slots, which reports its load. It
-//! runs the kernel's [`curtail_kernel::stage`] in real time.
+//! The server's side: a stage, which is a bounded queue in front of a number of slots. A stage
+//! reports its load, and runs the kernel's [`curtail_kernel::stage`] in real time.
 //!
 //! [`StageLayer`] puts a stage in front of any tower service. Its responses then contain a load
 //! report for proxies and other clients:
@@ -21,13 +21,13 @@
 //! # });
 //! ```
 //!
-//! A service without tower uses the slots directly. It calls [`Stage::enter`] before the work and
-//! [`Permit::finish`] after it.
+//! A service that does not use tower uses the slots directly. It calls [`Stage::enter`] before the
+//! work and [`Permit::finish`] after it.
 //!
 //! Duplicates enter with [`Stage::enter_as`] at low priority, and are served when no other request
-//! waits. A running duplicate gives up its slot at points where it can be interrupted: between two
-//! pieces of work ([`Permit::step_aside`]), or, if the stage is [`Stage::preemptive`], at any time
-//! while it only waits ([`Permit::spend`]).
+//! waits. A running duplicate gives up its slot between two pieces of work
+//! ([`Permit::step_aside`]). If the stage is [`Stage::preemptive`], the duplicate may also give up
+//! its slot at any time while it only waits ([`Permit::spend`]).
 
 mod layer;
 
@@ -131,11 +131,11 @@ impl Stage {
         Self(Arc::new(Shared { state: Mutex::new(state), since: Instant::now(), is_throttled }))
     }
 
-    /// Waits for a slot, behind the requests that arrived earlier. Dropping the future takes the
-    /// request out of the queue.
+    /// Waits for a slot, behind the requests that arrived earlier. Dropping the future removes the
+    /// request from the queue.
     ///
     /// # Errors
-    /// If the queue is full.
+    /// Fails if the queue is full.
     pub async fn enter(&self) -> Result<Permit, Overloaded> {
         self.enter_as(Priority::High).await
     }
@@ -144,7 +144,7 @@ impl Stage {
     /// including those that arrive later.
     ///
     /// # Errors
-    /// If the queue of this priority is full.
+    /// Fails if the queue of this priority is full.
     pub async fn enter_as(&self, priority: Priority) -> Result<Permit, Overloaded> {
         let (place, turns) = self.arrive(priority)?;
         let mut permit = Permit { place, turns };

@@ -67,7 +67,7 @@ impl Timers {
     /// clone.
     ///
     /// # Panics
-    /// If the system can provide neither a timer nor a thread.
+    /// Panics if the system can provide neither a timer nor a thread.
     pub fn precise() -> Self {
         #[cfg(target_os = "linux")]
         if let Some(timer) = system::Timer::start() {

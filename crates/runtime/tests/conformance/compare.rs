@@ -1,4 +1,5 @@
-//! Plays a script in both worlds, and compares the events and decisions of the cell entry by entry.
+//! Plays a script in both the simulator and the runtime, and compares the events and decisions of
+//! the cell entry by entry.
 
 use std::fmt::Write as _;
 
@@ -31,8 +32,8 @@ impl Agreed {
     }
 }
 
-/// Returns the log of both worlds if they agree to the nanosecond. Otherwise returns the difference
-/// and the command that replays it.
+/// Returns the common log if the simulator and the runtime agree to the nanosecond. Otherwise
+/// returns the difference and the command that replays it.
 pub fn both(script: &Script, replay: &str) -> Result<Vec<Entry>, String> {
     let simulated = script::play(script).map_err(|error| error.to_string())?;
     let over_sockets = conductor::play(script)

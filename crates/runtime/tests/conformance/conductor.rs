@@ -1,13 +1,13 @@
-//! Plays a script over real sockets: the cell and the HTTP transport of the runtime, with servers
-//! on loopback, all on one thread under tokio's paused clock.
+//! Plays a script over real sockets. The cell, the HTTP transport of the runtime and the servers on
+//! loopback all run on one thread under tokio's paused clock.
 //!
-//! Bytes on sockets take real time, so the clock must not advance while any are under way. Only
-//! this module advances it, and only when nothing is under way. To find this out, the module counts
-//! entries in the log of the cell's events and decisions. Every copy that was started must have
-//! reached its server. The cell must have an event for every response that a server wrote. For
-//! every cancelled copy, the cell must have an event for its stop, and the copy's server must have
-//! seen the connection end. The one task that waits for all this never sleeps, and tokio advances a
-//! paused clock only when all tasks sleep.
+//! Sending bytes over sockets takes real time, so the clock must not advance while any bytes are
+//! under way. Only this module advances it, and only when nothing is under way. To determine
+//! whether anything is under way, the module counts entries in the log of the cell's events and
+//! decisions. Every copy that was started must have reached its server. The cell must have an event
+//! for every response that a server wrote. For every cancelled copy, the cell must have an event
+//! for its stop, and the copy's server must have seen the connection end. The one task that waits
+//! for all this never sleeps, and tokio advances a paused clock only when all tasks sleep.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ pub struct Conductor<'a> {
     cell: Cell<Http>,
     hand: ManualTimers,
     log: Log,
-    /// Number of entries that have been followed.
+    /// Number of log entries that have been processed.
     followed: usize,
     entries: Vec<Entry>,
     door: Door,
@@ -75,9 +75,9 @@ pub struct Conductor<'a> {
     copies: Vec<Copy>,
     /// Copies whose end the cell has not processed yet.
     result: Vec<u64>,
-    /// For each query: the times of its next copies.
+    /// For each query, the times that its next copies take.
     works: Vec<Works>,
-    /// By query. `None` if the client has left.
+    /// The reply to each query, or `None` if its client has left.
     replies: Vec<Option<Reply<Http>>>,
     epoch: Instant,
     now: u64,
@@ -183,7 +183,7 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Completes a copy: its server responds.
+    /// Completes a copy by making its server respond.
     fn complete(&mut self, copy: u64) {
         let (service_ns, queue) = self.schedule.end(self.now, copy);
         let service = Some(Duration::from_nanos(service_ns));
@@ -257,7 +257,7 @@ impl<'a> Conductor<'a> {
             Action::Start { copy, query, server, .. } => Ok(self.started(copy, query, server)),
             Action::Stop { copy, why } => self.stopping(copy, why),
             Action::Lose { copy } => {
-                // The failed server has lost the copy.
+                // The server has failed, so the copy is lost.
                 let state = &mut self.copies[copy.serial as usize];
                 state.phase = Phase::Over;
                 let gone = state.call.has_gone();

@@ -1,4 +1,4 @@
-//! Random scenarios, each from a seed.
+//! Generates random scenarios, each from a seed.
 
 use curtail_kernel::hedge::{Exploration, Prefetch, Replaced, Snapshot};
 use curtail_kernel::{Limits, NEVER_NS, PickSpec, Policy, Rng, Tuning, rng};
@@ -10,7 +10,8 @@ use crate::scenario;
 /// Number of queries in a scenario.
 const QUERIES: u32 = 300;
 
-/// Grids for all times. A coarser grid makes more events simultaneous.
+/// Step sizes, one of which is chosen for each scenario. Most times are multiples of it, so a
+/// larger step makes more events simultaneous.
 const GRIDS_NS: [u64; 3] = [1, 250_000, 1_000_000];
 
 /// The mean service time, in ns.
@@ -45,18 +46,18 @@ pub fn scenario(seed: u64) -> Script {
     Script { policy, servers, slots, limits, seed, learned, steps }
 }
 
-/// Returns the policy. Half of the time, a random pick replaces the policy's default pick, provided
-/// that the policy accepts the random one.
+/// Returns the policy. With a probability of 1/2, a random pick replaces the policy's default pick,
+/// provided that the policy accepts the random one.
 fn composed(rng: &mut Rng, policy: Policy) -> Policy {
     let text = format!("{policy}+{}", pick(rng, PickSpec::NAMES));
     let policy =
         if one_in(rng, 2) { None } else { Policy::parse(&text, None).ok() }.unwrap_or(policy);
-    // If the policy supports rates, it gets them with a probability of 1/8.
+    // If the policy supports rate limits, they are enabled with a probability of 1/8.
     let paced = Policy::parse(&format!("{policy}+cubic"), None);
     if one_in(rng, 8) { paced.unwrap_or(policy) } else { policy }
 }
 
-/// Returns a snapshot such as a service could have learned, if the policy learns.
+/// Returns a snapshot that a service could have learned, if the policy learns.
 fn learned(rng: &mut Rng, policy: &Policy, grid: u64) -> Snapshot {
     if policy.learner(&Limits::default()).is_none() {
         return Snapshot::NOTHING;
@@ -134,7 +135,7 @@ fn steps(rng: &mut Rng, servers: u32, slots: u32, grid: u64) -> Vec<Step> {
             ];
             pick(rng, &faults)
         } else if one_in(rng, 20) {
-            // If the server is out, it is restored.
+            // If the server is out of service, it is restored.
             What::Up(server)
         } else if faults > 0 && arrived > 0 && one_in(rng, 20) {
             What::Leave(arrived - 1 - below(rng, u64::from(arrived.min(5))) as u32)

@@ -11,7 +11,8 @@ use curtail_runtime::http::{LoadReport, ORCA};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
-/// Longer than every scenario, because timeouts of idle connections are not tested here.
+/// The timeout is longer than every scenario, because timeouts of idle connections are not tested
+/// here.
 const LONG: Duration = Duration::from_secs(365 * 86_400);
 
 /// A request that has reached a server.
@@ -28,7 +29,8 @@ impl Call {
     /// Makes the server write the response, with this load report.
     pub fn response(&mut self, report: LoadReport) {
         if let Some(response) = self.response.take() {
-            // The error is ignored: if the client has left, its connection shows that.
+            // The error is ignored, because a client that has left is detected through its
+            // connection.
             let _ = response.send(report);
         }
     }

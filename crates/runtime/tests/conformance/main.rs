@@ -1,9 +1,10 @@
-//! Conformance: the simulator, and the runtime with its HTTP transport and real sockets, make the
-//! same decisions in the same order at the same times. Simulations rely on this.
+//! Tests that the simulator conforms to the runtime with its HTTP transport and real sockets: both
+//! make the same decisions in the same order at the same times. The results of simulations are
+//! valid only if this is true.
 //!
-//! Scenarios are data. Some are files in `scenarios/`. Each file begins with a comment that
-//! explains the scenario. Others are random, generated from seeds. `CURTAIL_SEED` replays one of
-//! those, and `CURTAIL_SCENARIOS` sets their number.
+//! Scenarios are data. Some scenarios are files in `scenarios/`. Each file begins with a comment
+//! that explains the scenario. Other scenarios are generated randomly from seeds. `CURTAIL_SEED`
+//! replays one of the random scenarios, and `CURTAIL_SCENARIOS` sets their number.
 #![allow(unreachable_pub)]
 
 mod compare;
@@ -83,7 +84,7 @@ fn random_scenarios_are_decided_the_same() {
         None => 0..number("CURTAIL_SCENARIOS").unwrap_or(SCENARIOS),
     };
     let agreed = Mutex::new(Agreed::default());
-    // Two threads, because the smallest machine that runs this has two cores.
+    // This test uses two threads, because the smallest machine that runs it has two cores.
     std::thread::scope(|scope| {
         for half in 0..2 {
             let (agreed, seeds) = (&agreed, seeds.clone());
@@ -101,7 +102,7 @@ fn random_scenarios_are_decided_the_same() {
     print("random", agreed.into_inner().unwrap());
 }
 
-/// All entries that both worlds can log, without their numbers.
+/// All entries that the simulator and the runtime can log, without their numbers.
 const MET: &str = "
     q arrives | -> probe s | c's server:  left,  ns of service | q is abandoned | tick | s is up | s is unhealthy | s is draining | s is down
     c finished: Good | c stopped
@@ -129,7 +130,8 @@ fn random_scenarios_meet_everything() {
     assert_eq!(met, all);
 }
 
-/// Even the smallest difference between the worlds is found, and the report shows it.
+/// Even the smallest difference between the simulator and the runtime is found, and the report
+/// shows it.
 #[test]
 fn a_difference_is_found_and_shown() {
     let text = include_str!("scenarios/random_ties.toml");

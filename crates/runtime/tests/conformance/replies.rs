@@ -64,7 +64,7 @@ async fn one(
             copies.get(copy as usize) == Some(&(response.server, response.role))
         }
         (End::Fail(FailReason::Timeout), Err(QueryError::Timeout))
-        // A copy that failed here was silent for too long, or was lost with its server.
+        // In this case, the copy was silent for too long, or was lost with its server.
         | (End::Fail(FailReason::CopyFailed), Err(QueryError::Timeout | QueryError::Failed { .. }))
         | (End::Shed(ShedReason::QueueFull), Err(QueryError::QueueFull))
         | (End::Shed(ShedReason::Expired), Err(QueryError::Expired)) => true,

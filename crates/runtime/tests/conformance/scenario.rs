@@ -1,4 +1,5 @@
-//! Scenarios as people write them: TOML, times with units, steps in chronological order.
+//! Parses handwritten scenarios, which are TOML files with units for times and with steps in
+//! chronological order.
 
 use curtail_kernel::hedge::{Exploration, Prefetch, Replaced, Snapshot};
 use curtail_kernel::{Limits, NEVER_NS, Policy, Tuning, duration};
@@ -8,8 +9,8 @@ use serde::Deserialize;
 /// A scenario from a file.
 pub struct Scenario {
     pub script: Script,
-    /// Texts that the log must contain, in this order. They ensure that a scenario still shows what
-    /// it was written for.
+    /// Texts that the log must contain, in this order. They ensure that a scenario still
+    /// demonstrates what it was written for.
     pub decides: Vec<String>,
 }
 
@@ -49,7 +50,7 @@ struct WrittenLimits {
     eject_after: Option<u32>,
     ejection: Option<String>,
     hedge_budget: Option<f64>,
-    /// For policies with rates: copies per interval of 20 ms.
+    /// For policies with rates: copies per 20 ms interval.
     initial_rate: Option<f64>,
     burst: Option<f64>,
 }

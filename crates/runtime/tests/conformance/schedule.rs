@@ -1,4 +1,4 @@
-//! Which copy a server executes in each slot, and when that copy ends.
+//! Determines which copy a server executes in each slot, and when that copy ends.
 //!
 //! This module plays the servers of a scenario, according to the rules of `curtail_sim::script`. It
 //! is a separate implementation, as simple as possible, so that the simulator is not compared with

@@ -20,7 +20,7 @@ const MS: u64 = 1_000_000;
 #[derive(Clone, Copy)]
 enum Act {
     Respond(u64),
-    /// The head immediately, and the rest after this time in ms.
+    /// Sends the head immediately, and the rest after this time in ms.
     Stream(u64),
     Fail(Failure),
     Hang,
@@ -130,8 +130,8 @@ async fn failures_are_retried_elsewhere_within_the_rules() {
     for failure in [Failure::Reset, Failure::Panicked, Failure::GivenUp] {
         let failing: &[Act] = &[Act::Fail(failure)];
         let fine: &[Act] = &[Act::Respond(1), Act::Respond(1)];
-        // Ties are broken at random, so either idle server may be first. If it is the failing one,
-        // the retry must avoid it.
+        // Ties are broken at random, so either idle server may be first. If the failing server is
+        // first, the retry must avoid it.
         let servers = Scripted::new(&[failing, fine]);
         let cell_one = cell("psq", &servers, Limits::default());
         let response = cell_one.query(Query::new("x")).await.unwrap();
@@ -174,7 +174,7 @@ async fn a_black_hole_costs_one_attempt() {
         Limits { attempt_timeout_ns: 100 * MS, cancel_timeout_ns: 1_000 * MS, ..Limits::default() };
     let cell = cell("psq", &servers, limits);
     let start = Instant::now();
-    // With two queries at once, one of them reaches the silent server.
+    // Of two simultaneous queries, one reaches the silent server.
     let (a, b) = tokio::join!(cell.query(Query::new("a")), cell.query(Query::new("b")));
     assert!(a.is_ok() && b.is_ok());
     assert!(start.elapsed() < Duration::from_millis(110));

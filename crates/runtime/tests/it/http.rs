@@ -1,5 +1,5 @@
-//! Tests the HTTP transport against raw sockets: servers that respond correctly, wrongly, partly,
-//! twice or never.
+//! Tests the HTTP transport against raw sockets: servers that respond correctly, incorrectly,
+//! partially, twice or not at all.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Learning between cells, with the clock paused.
+//! Tests that cells learn from each other, with the clock paused.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +32,7 @@ impl Observer for Tally {
 }
 
 /// Returns two shards with two replicas each. A query takes 4 to 11 ms, and one copy in 200 takes
-/// 300 ms more.
+/// an additional 300 ms.
 fn cells(
     policy: Policy,
     limits: Limits,

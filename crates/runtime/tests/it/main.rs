@@ -1,4 +1,4 @@
-//! One binary for all integration tests, because linking takes longer than running.
+//! All integration tests are in one binary, because linking them takes longer than running them.
 
 mod cell;
 mod http;

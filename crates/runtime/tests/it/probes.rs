@@ -1,4 +1,4 @@
-//! Probes eject servers and restore them.
+//! Tests that probes eject servers and restore them.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -107,7 +107,7 @@ async fn an_observer_gets_the_reason_of_an_ejection() {
 
 #[tokio::test]
 async fn a_server_that_failed_meanwhile_is_not_taken_out_twice() {
-    // The server reads probes and sends nothing.
+    // The server reads probes but sends no response.
     let (address, mut probed) = server(|stream, _| async move {
         std::future::pending::<()>().await;
         Some(stream)

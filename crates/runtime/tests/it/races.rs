@@ -1,4 +1,4 @@
-//! Races: a copy that is cancelled while it responds, and a runtime that shuts down.
+//! Tests race conditions: a copy is cancelled while its server responds, or the runtime shuts down.
 
 use std::sync::{Arc, Mutex, OnceLock};
 

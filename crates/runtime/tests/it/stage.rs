@@ -1,4 +1,4 @@
-//! The server's side: slots, the queue in front of them, and the reports about both.
+//! Tests the server's side: slots, the queue in front of them, and the reports about both.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -22,10 +22,11 @@ use tower::{Layer as _, Service, ServiceExt as _};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A request: its number, which the service records, and the time that it takes.
+/// A request, which consists of a number that the service records and the time that the request
+/// takes.
 type Job = (u32, Duration);
 
-/// A response: its time, and the load report.
+/// A response, which consists of its time and the load report.
 type Done = (Instant, LoadReport);
 
 fn attach(done: &mut Done, report: &LoadReport) {
@@ -82,8 +83,8 @@ async fn slots_go_to_the_oldest_request_and_reports_count_the_rest() {
         let Feedback { queue, service_ns } = report.feedback().expect("a whole report");
         responses.push((at.duration_since(start).as_millis(), queue, service_ns / 1_000_000));
     }
-    // The wait does not count as service. A report counts the requests left after the next one has
-    // taken the slot.
+    // The time spent waiting does not count as service time. A report counts the requests left
+    // after the next one has taken the slot.
     assert_eq!(responses, [(10, 4, 10), (10, 3, 10), (20, 2, 10), (20, 1, 10), (30, 0, 10)]);
     assert_eq!(*begun.lock().unwrap(), [0, 1, 2, 3, 4]);
     assert_eq!(load(&stage), (0, 0));
@@ -322,7 +323,7 @@ async fn a_layer_reads_the_priority_of_requests() {
 
 #[tokio::test(start_paused = true)]
 async fn a_throttled_stage_finds_how_many_a_server_can_serve_at_once() {
-    // If there are at most three requests at once, each takes 4 ms. If there are more, they share
+    // If at most three requests run concurrently, each takes 4 ms. If more requests run, they share
     // the capacity.
     let (stage, there) = (Stage::throttled(64, 1_000), Arc::new(Mutex::new(0_u32)));
     let mut clients = JoinSet::new();

@@ -1,4 +1,4 @@
-//! The descriptions of Debian packages, as `apt-cache dumpavail` prints them.
+//! Reads the descriptions of Debian packages from the output of `apt-cache dumpavail`.
 
 use std::io::{BufRead, BufReader};
 use std::ops::ControlFlow;

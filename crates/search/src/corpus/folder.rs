@@ -1,4 +1,4 @@
-//! Text files under a folder, split into sections.
+//! Reads the text files under a folder, and splits them into sections.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -8,15 +8,15 @@ use std::path::Path;
 use super::gather::sections;
 use super::{CorpusError, Gather};
 
-/// Larger files are skipped, because they are data more often than text.
+/// Larger files are skipped, because they usually contain data rather than text.
 const MAX_FILE_BYTES: u64 = 8 << 20;
 
 /// Deeper folders are skipped.
 const MAX_DEPTH: usize = 64;
 
-/// Reads the text files under `root` recursively. They are sorted by path, so that ids are stable.
-/// Skips hidden entries and symbolic links. If `extensions` is given, reads only files that have
-/// one of these extensions.
+/// Reads the text files under `root` recursively. The files are sorted by path, so that ids are
+/// stable. Skips hidden entries and symbolic links. If `extensions` is given, reads only files that
+/// have one of these extensions.
 pub(super) fn read(
     root: &Path,
     extensions: Option<&[&str]>,

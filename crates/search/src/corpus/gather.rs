@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use super::{Corpus, CorpusError, Document, Limits};
 
-/// Maximum length of a body. Longer ones are shortened.
+/// Maximum length of a body. Longer bodies are truncated.
 const MAX_BODY_BYTES: usize = 64 << 10;
 
 /// Maximum length of a title.
@@ -27,7 +27,8 @@ impl Gather {
         Self { limits, documents: Vec::new(), bytes: 0, cut: None, shortened: 0, skipped: 0 }
     }
 
-    /// Adds a document. `Break` means that a limit has been reached and the document was not added.
+    /// Adds a document. Returns `Break` if a limit has been reached, in which case the document is
+    /// not added.
     pub(super) fn push(&mut self, title: &str, body: &str) -> ControlFlow<()> {
         let (title, whole) = (head(title, MAX_TITLE_BYTES), body.len());
         let body = head(body, MAX_BODY_BYTES);
@@ -92,7 +93,7 @@ pub(crate) fn head(text: &str, max: usize) -> &str {
     &text[..end]
 }
 
-/// Formats 63666 as 63,666.
+/// Formats a number with thousands separators, such as 63,666.
 pub(super) fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);

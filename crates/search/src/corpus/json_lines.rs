@@ -1,4 +1,5 @@
-//! JSON objects, usually one per line: `{"title": "…", "body": "…"}`, or `text` instead of `body`.
+//! Reads JSON objects, usually one per line: `{"title": "…", "body": "…"}`, or `text` instead of
+//! `body`.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -16,8 +17,8 @@ struct Line {
     text: Option<String>,
 }
 
-/// Reads a file of JSON objects. Ignores unknown members. A document without a title is named after
-/// its position.
+/// Reads a file of JSON objects. Ignores unknown members. The title of a document that has none is
+/// derived from its position.
 pub(super) fn read(path: &Path, gather: &mut Gather) -> Result<(), CorpusError> {
     let unreadable = |source| CorpusError::Read { path: path.to_owned(), source };
     let wrong = |reason: String| CorpusError::Json { path: path.to_owned(), reason };

@@ -1,8 +1,9 @@
 //! Sources of documents.
 //!
 //! By default, the corpus is real text that the machine already has, so that a demo downloads
-//! nothing: the descriptions of Debian packages, or else the sources and documents of the crates
-//! that cargo has downloaded. With a path, it is a folder of text files or a file of JSON lines.
+//! nothing. This text is the descriptions of Debian packages, or else the sources and documents of
+//! the crates that cargo has downloaded. If a path is given, the corpus is read from a folder of
+//! text files or a file of JSON lines.
 //!
 //! [`Limits`] apply to every source, and [`Corpus::remarks`] reports what a limit cut off.
 
@@ -19,10 +20,11 @@ mod json_lines;
 
 pub(crate) use gather::head;
 
-/// A document that can be found.
+/// A searchable document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// The position in the corpus, starting at 0. The same source gives the same ids.
+    /// The position in the corpus, starting at 0. Reading the same source again produces the same
+    /// ids.
     pub id: u64,
     /// The title, which is searched and shown in results.
     pub title: String,
@@ -36,7 +38,7 @@ pub enum Source {
     /// Real text that the machine already has: [`Source::Debian`], or else [`Source::Cargo`].
     #[default]
     Default,
-    /// The package descriptions of `apt-cache dumpavail`.
+    /// The package descriptions that `apt-cache dumpavail` prints.
     Debian,
     /// The sources and documents of the crates that cargo has downloaded.
     Cargo,
@@ -108,13 +110,13 @@ impl Corpus {
         &self.documents
     }
 
-    /// Returns a description for people: `63,666 Debian package descriptions from apt-cache
+    /// Returns a human-readable description: `63,666 Debian package descriptions from apt-cache
     /// dumpavail`.
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// Returns sentences to print. Each one names what was left out, and why.
+    /// Returns sentences to print. Each sentence states what was left out, and why.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
@@ -128,7 +130,8 @@ impl Corpus {
         let mut hash = Xxh64::new(0);
         for document in &documents {
             for text in [&document.title, &document.body] {
-                // The lengths are hashed as well, so that ("ab", "c") and ("a", "bc") differ.
+                // The lengths are also hashed, so that the hashes of ("ab", "c") and ("a", "bc")
+                // differ.
                 hash.update(&(text.len() as u64).to_le_bytes());
                 hash.update(text.as_bytes());
             }
@@ -160,7 +163,7 @@ impl Corpus {
 #[cfg(test)]
 mod tests;
 
-/// Why a corpus cannot be read.
+/// The reason why a corpus cannot be read.
 #[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

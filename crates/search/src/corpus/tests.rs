@@ -1,4 +1,4 @@
-//! Tests of the sources of documents.
+//! Tests of the document sources.
 
 use std::fs;
 use std::path::Path;

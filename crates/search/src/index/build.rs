@@ -15,8 +15,9 @@ use super::{IndexError, Progress, statistics};
 use crate::corpus::{Corpus, Document};
 use crate::schema::{Fields, tokenizers};
 
-/// Size of a writer's hash table of words. The writer's other memory grows as needed: a shard is
-/// written as one segment, so that its documents stay in the order of their ids.
+/// Size of the hash table in which a writer stores words. The writer's other memory grows as
+/// needed, because a shard is written as one segment. Its documents thus stay in the order of their
+/// ids.
 const WRITER_BYTES: usize = 64 << 20;
 
 /// Number of documents between two progress reports.
@@ -70,8 +71,8 @@ fn build_shards(
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let next = AtomicU32::new(0);
     let stop = AtomicBool::new(false);
-    // One message per 512 documents. If the channel is full, workers wait for this thread, which
-    // only reads messages.
+    // Workers send one message per 512 documents. If the channel is full, workers wait for this
+    // thread, which only reads messages.
     let (report, reports) = mpsc::sync_channel(cores);
     if progress(0, total).is_break() {
         return Err(IndexError::Interrupted);
@@ -153,8 +154,8 @@ fn write_segment(
             fresh.add_text(fields.body, &document.body);
             writer.add_document(fresh)?;
         }
-        // The receiver is gone only if the caller's thread panics. Nothing needs to be reported
-        // then.
+        // The receiver is gone only if the caller's thread panics. In that case, nothing needs to
+        // be reported.
         let _ = watch.report.send(batch.len() as u64);
         if watch.stop.load(Ordering::Relaxed) {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Errors about an index.
+//! Errors that occur when an index is opened or built.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::MAX_SHARDS;
 use super::manifest::MANIFEST;
 
-/// Why an index cannot be opened or built.
+/// The reason why an index cannot be opened or built.
 #[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -26,7 +26,7 @@ const MAX_MANIFEST_BYTES: u64 = 16 << 20;
 /// A file of the index.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct FileRecord {
-    /// Name within its folder.
+    /// Name of the file within its folder.
     pub(super) name: String,
     pub(super) bytes: u64,
     /// xxHash in hexadecimal.
@@ -80,7 +80,7 @@ impl Manifest {
         };
         let manifest = serde_json::from_slice(&bytes).map_err(|error| error.to_string());
         let checked = manifest.and_then(|manifest: Value| {
-            // The version is checked first, because another version may have other members.
+            // The version is checked first, because another version may have different fields.
             if manifest["format"] != FORMAT {
                 let found = &manifest["format"];
                 return Err(format!("format {found}, but this version reads format {FORMAT}"));
@@ -166,7 +166,7 @@ impl FileRecord {
     }
 }
 
-/// Returns the length and the hash of a file. They protect against accidents, not against attacks.
+/// Returns the length and the hash of a file. They detect accidental changes, not deliberate ones.
 fn hash_file(path: &Path) -> io::Result<(u64, String)> {
     let mut file = File::open(path)?;
     let (mut hash, mut buffer, mut length) = (Xxh64::new(0), vec![0; 64 << 10], 0);

@@ -1,4 +1,5 @@
-//! An index on disk: N shards, the statistics of the whole corpus, and a manifest.
+//! An index on disk, which consists of N shards, the statistics of the whole corpus, and a
+//! manifest.
 //!
 //! ```text
 //! DIR/manifest.json   what the index is; written last
@@ -39,8 +40,9 @@ pub struct ShardedIndex {
     manifest: Manifest,
 }
 
-/// Called with the number of documents done so far and the total number, on the thread that builds
-/// the index. `Break` ends the build with [`IndexError::Interrupted`].
+/// A callback that receives the number of documents indexed so far and the total number. It is
+/// called on the thread that builds the index. `Break` ends the build with
+/// [`IndexError::Interrupted`].
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 
 /// What [`ShardedIndex::open_or_build`] did.
@@ -50,15 +52,15 @@ pub enum Outcome {
     Reused,
     /// There was no index.
     Built,
-    /// There was an index that could not be used.
+    /// There was an index, but it could not be used.
     Rebuilt {
-        /// The reason, for people.
+        /// The reason, as human-readable text.
         why: String,
     },
 }
 
 impl ShardedIndex {
-    /// Opens an index and checks all of its files, which takes milliseconds for 20 MB.
+    /// Opens an index and checks all of its files, which takes a few milliseconds for 20 MB.
     pub fn open(directory: &Path) -> Result<Self, IndexError> {
         let manifest = Manifest::read(directory)?;
         manifest.verify_terms(directory)?;
@@ -71,8 +73,8 @@ impl ShardedIndex {
     /// Opens the index of this corpus with this number of shards. Builds it first if it does not
     /// exist or cannot be used.
     ///
-    /// Replaces an index of another corpus. Does not change a folder that contains anything but an
-    /// index.
+    /// Replaces an index of another corpus. Does not change a folder that contains anything other
+    /// than an index.
     pub fn open_or_build(
         directory: &Path,
         corpus: &Corpus,

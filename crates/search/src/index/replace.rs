@@ -10,7 +10,7 @@ use super::IndexError;
 use super::manifest::{MANIFEST, TERMS};
 
 /// Returns whether the directory has entries. Fails if it has an entry that is not part of an
-/// index: people mistype paths, and their files must not be deleted.
+/// index: if a path was mistyped, other files must not be deleted.
 pub(super) fn has_entries(directory: &Path) -> Result<bool, IndexError> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -49,7 +49,8 @@ fn empty(parent: &Path, name: &str) -> Result<TempDir, IndexError> {
 pub(super) fn install(workshop: TempDir, directory: &Path) -> Result<(), IndexError> {
     let (parent, name) = place(directory)?;
     let old = empty(&parent, &format!(".{name}.old"))?;
-    // The two renames are not atomic. A crash between them leaves no index, but never a wrong one.
+    // The two renames are not atomic. After a crash between them, there is no index, but there is
+    // never a wrong one.
     match fs::rename(directory, old.path().join("index")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(IndexError::io(directory)(error));

@@ -1,4 +1,4 @@
-//! The statistics of the whole corpus that BM25 needs, available to every leaf.
+//! The statistics of the whole corpus, which every leaf needs for BM25.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -19,7 +19,7 @@ use crate::schema::Fields;
 /// lengths of their titles and bodies.
 ///
 /// Memory: the document frequencies are in a finite-state transducer, which takes about 10 bytes
-/// per distinct word. Every leaf holds all of them, so it does not need the other shards.
+/// per distinct word. Every leaf holds all of the statistics, so it does not need the other shards.
 pub(crate) struct GlobalStatistics {
     frequencies: Map<Vec<u8>>,
     documents: u64,
@@ -74,8 +74,8 @@ pub(super) fn write(directory: &Path, shards: &[SegmentReader]) -> Result<Totals
     let mut map = MapBuilder::new(BufWriter::new(file)).map_err(IndexError::damaged(&path))?;
     let mut terms = 0;
     let mut tokens = [0, 0];
-    // Keys must be inserted in order. They begin with the field's number, and fields are sorted by
-    // number.
+    // Keys must be inserted in order. Each key begins with the field's number, and fields are
+    // sorted by number.
     for (field, tokens) in fields.searched().into_iter().zip(&mut tokens) {
         let readers = shards.iter().map(|shard| shard.inverted_index(field));
         let readers = readers.collect::<Result<Vec<_>, _>>().map_err(IndexError::damaged(&path))?;

@@ -12,7 +12,7 @@ use curtail_kernel::duration;
 use super::slow::Slowdown;
 use crate::index::IndexError;
 
-/// Maximum number of slots: the kernel permits no more per server.
+/// Maximum number of slots, which is the maximum that the kernel permits per server.
 const SLOTS_MAX: u32 = curtail_kernel::Topology::MAX_GATE;
 
 /// The configuration of a leaf.
@@ -25,34 +25,35 @@ pub struct LeafConfig {
     pub index: PathBuf,
     /// The number of the shard in the index.
     pub shard: u32,
-    /// The number of this replica of the shard. Replicas differ in their hiccups.
+    /// The number of this replica of the shard. Replicas of the same shard have different hiccups.
     pub replica: u32,
-    /// The number of queries that it serves at once, 1 to 65,535.
+    /// The number of queries that the leaf serves concurrently, from 1 to 65,535.
     pub slots: u32,
-    /// The distribution of a query's own service time. `None` means the real time.
+    /// The distribution of a query's own service time. `None` means that queries take their real
+    /// time.
     pub service_time: Option<Distribution>,
     /// Hiccups, which are added to the service time.
     pub hiccup: Option<Hiccup>,
     /// Whether hiccups are drawn in strata. If so, queries whose keys end in consecutive numbers
-    /// form runs of 1/p queries, and one query in each run has a hiccup. Short measurements thus
-    /// get their share of hiccups. For each query, the probability of a hiccup is the same as
-    /// without strata.
+    /// form runs of 1/p queries, and one query in each run has a hiccup. Even short measurements
+    /// thus contain the expected share of hiccups. For each query, the probability of a hiccup is
+    /// the same as without strata.
     pub stratified: bool,
-    /// Periods in which the leaf is slower. They do not change its hiccups.
+    /// Periods in which the leaf is slower. Slow periods do not change the leaf's hiccups.
     pub slow: Option<Slowdown>,
     /// How it handles a query whose client disconnects.
     pub cancel: Cancel,
-    /// Maximum number of queries that wait for a slot. Further ones get 503.
+    /// Maximum number of queries that wait for a slot. Additional queries get 503.
     pub queue: u32,
-    /// The seed of all draws. Give all leaves of a service the same seed.
+    /// The seed of all random draws. Use the same seed for all leaves of a service.
     pub seed: u64,
 }
 
 /// How a leaf handles a query whose client closes the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cancel {
-    /// The query leaves the queue, or its slot is freed immediately. The real search cannot be
-    /// stopped, however, and keeps its slot while it runs.
+    /// The query leaves the queue, or its slot is freed immediately. However, the real search
+    /// cannot be stopped, and keeps its slot while it runs.
     Honor,
     /// The query runs to completion and keeps its slot.
     Ignore,
@@ -67,7 +68,7 @@ pub struct Hiccup {
     pub duration_ns: u64,
 }
 
-/// Why a text is not a valid hiccup.
+/// The reason why a text is not a valid hiccup.
 #[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HiccupError {
@@ -91,7 +92,7 @@ impl FromStr for Hiccup {
     }
 }
 
-/// Why a leaf does not start.
+/// The reason why a leaf did not start.
 #[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -120,7 +121,7 @@ impl LeafConfig {
         Ok(())
     }
 
-    /// Returns one line about what is real and what is not.
+    /// Returns a one-line description of what is real and what is not.
     pub(super) fn announce(&self, address: SocketAddr, documents: u64) -> String {
         let Self { shard, replica, index, .. } = self;
         let mut line = format!(

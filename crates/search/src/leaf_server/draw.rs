@@ -21,7 +21,7 @@ const COUNTED_MAX: usize = 1 << 20;
 /// The source of all draws.
 #[derive(Debug)]
 pub(super) struct Draws {
-    /// The number of executions of each query so far, by a hash of its key.
+    /// How often each query has been executed, by a hash of its key.
     executions: Mutex<HashMap<u64, u32>>,
     service_time: Option<Distribution>,
     hiccup: Option<Hiccup>,
@@ -90,7 +90,7 @@ impl Draws {
 /// A run of consecutive queries, and the position of a query in the run. Exactly one query in the
 /// run has a hiccup.
 struct Stratum<'a> {
-    /// The common part of the keys of a run: the last parameter, without its number.
+    /// The part that all keys of a run share, which is the last parameter without its number.
     prefix: &'a [u8],
     number: u64,
     position: u64,
@@ -152,7 +152,7 @@ mod tests {
         let pairs: Vec<_> = (0..20_000_u32).map(|key| (hit(&one, key), hit(&twin, key))).collect();
         let hits = pairs.iter().filter(|(one, _)| *one).count();
         let both = pairs.iter().filter(|(one, twin)| *one && *twin).count();
-        // Five standard deviations: 2000 ± 212 and 200 ± 70.
+        // The tolerances are five standard deviations: 2000 ± 212 and 200 ± 70.
         assert!((1788..=2212).contains(&hits), "{hits}");
         assert!((130..=270).contains(&both), "{both}");
     }

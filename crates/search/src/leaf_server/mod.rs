@@ -1,8 +1,8 @@
-//! A leaf as a server: the engine of one shard over HTTP.
+//! The leaf server, which serves the engine of one shard over HTTP.
 //!
-//! - `GET /search?q=QUERY&k=N` returns the shard's [`SearchResponse`](crate::SearchResponse) as JSON.
-//!   `k` is from 1 to 1000, and defaults to 10.
-//! - `GET /health` returns 200 immediately, however long the queue is.
+//! - `GET /search?q=QUERY&k=N` returns the shard's [`SearchResponse`](crate::SearchResponse) as
+//!   JSON. `k` is from 1 to 1000, and defaults to 10.
+//! - `GET /health` returns 200 immediately, regardless of the length of the queue.
 //! - `GET /load` responds to a load probe: `endpoint-load-metrics` has the number of queries at the
 //!   leaf, and the latency of recent queries that found about the same number on arrival.
 //! - `GET /stats` returns [`LeafStats`] as JSON.
@@ -10,9 +10,9 @@
 //! # Service
 //!
 //! Queries are served first come, first served, in [`LeafConfig::slots`] slots. At most
-//! [`LeafConfig::queue`] queries wait, and further ones get 503. A query holds its slot from the
-//! start of its service to the end. A query with `priority: u=7` (RFC 9218) is a duplicate. It is
-//! served only if no other query waits, and gives its slot to a new query while its time is
+//! [`LeafConfig::queue`] queries wait, and additional queries get 503. A query holds its slot from
+//! the start to the end of its service. A query with `priority: u=7` (RFC 9218) is a duplicate. It
+//! is served only if no other query waits, and gives its slot to a new query while its time is
 //! stretched.
 //!
 //! # Stretched time
@@ -91,7 +91,7 @@ impl LeafServer {
         self.address
     }
 
-    /// Returns one line about what is real and what is stretched in this leaf.
+    /// Returns a one-line description of what is real and what is stretched in this leaf.
     pub fn announcement(&self) -> &str {
         &self.announcement
     }

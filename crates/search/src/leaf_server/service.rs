@@ -1,4 +1,5 @@
-//! Serves one query in a leaf: queue, real search, stretch.
+//! Serves one query in a leaf: the query waits in the queue, the real search runs, and the query's
+//! time is stretched.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +37,7 @@ struct Shared {
     timers: Timers,
 }
 
-/// Why a query has no result.
+/// The reason why a query has no result.
 enum Failed {
     Search(SearchError),
     Broken,
@@ -58,8 +59,8 @@ impl LeafService {
             speed: Speed::new(config.slow),
             stage: Stage::preemptive(config.slots, config.queue),
             counters: Counters::new(config),
-            // Tokio's timers are accurate to the millisecond, and a service time may be a fraction
-            // of one.
+            // Tokio's timers are accurate to the millisecond, and a service time may be shorter
+            // than a millisecond.
             timers: Timers::precise(),
         };
         Self { shared: Arc::new(shared), cancel: config.cancel }
@@ -169,8 +170,9 @@ impl Shared {
     /// takes much longer if it contains a common phrase or reads from a cold disk, and would then
     /// delay all connections and timers of its thread.
     ///
-    /// The slot is moved into the search, which cannot be stopped. If the client leaves meanwhile,
-    /// the slot is freed only when the search ends, so there are never more searches than slots.
+    /// The slot is moved into the search, which cannot be stopped. If the client disconnects during
+    /// the search, the slot is freed only when the search ends, so there are never more searches
+    /// than slots.
     async fn execute(&self, slot: Permit, ask: Ask) -> Result<(Permit, Vec<u8>), Failed> {
         let leaf = Arc::clone(&self.leaf);
         let search = move || {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 const FACTOR_MAX: f64 = 1000.0;
 
 /// Alternating speeds. `3:10s` means 10 s at the leaf's own speed, then 10 s at a third of it, and
-/// so on. The first period begins with the first query.
+/// so on. The first period begins when the first query begins.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slowdown {
     /// The factor by which the leaf is slowed down, 1 to 1000.
@@ -21,7 +21,7 @@ pub struct Slowdown {
     pub period_ns: u64,
 }
 
-/// Why a text is not a valid slowdown.
+/// The reason why a text is not a valid slowdown.
 #[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SlowdownError {

@@ -18,7 +18,7 @@ pub struct LeafStats {
     pub replica: u32,
     /// Queries served to completion, whether or not the client was still connected.
     pub served: u64,
-    /// Queries given up because their client disconnected.
+    /// Queries abandoned because their client disconnected.
     pub cancelled: u64,
     /// Queries refused because the queue was full.
     pub refused: u64,
@@ -40,13 +40,13 @@ pub struct LeafStats {
     pub hiccups: u64,
     /// Time that served queries with a hiccup took in addition to `P`, in nanoseconds.
     pub hiccup_time_ns: u64,
-    /// Time that served queries without a hiccup took in addition to `P`, in nanoseconds. It is
-    /// caused by timers that expire late. `hiccup_time_ns` includes such delays, too. They grow
-    /// with the length of the wait.
+    /// Time that served queries without a hiccup took in addition to `P`, in nanoseconds. This
+    /// additional time is caused by timers that expire late. `hiccup_time_ns` also includes such
+    /// delays. The delays increase with the length of the wait.
     pub late_time_ns: u64,
 }
 
-/// The counts so far. No code panics while it holds the lock, so they are consistent.
+/// The current counts. No code panics while it holds the lock, so they are consistent.
 #[derive(Debug)]
 pub(super) struct Counters(Mutex<LeafStats>);
 

@@ -20,14 +20,14 @@ pub struct RootResponse {
     pub hits: Vec<Hit>,
     /// The exact number of matching documents in all shards.
     pub matched: u64,
-    /// The number of shards. All of them responded.
+    /// The number of shards, all of which responded.
     pub shards: usize,
 }
 
 /// The body of the root's response with status 503, if a shard has no result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardError {
-    /// The whole error message, for people.
+    /// The complete, human-readable error message.
     pub error: String,
     /// The number of the shard.
     pub shard: usize,
@@ -53,15 +53,15 @@ struct Part {
     timing: ShardTiming,
 }
 
-/// Sends the query to all shards and merges the results. Returns at the first failure. Dropping the
-/// future abandons the queries that still run.
+/// Sends the query to all shards and merges the results. Returns as soon as a shard fails. Dropping
+/// the future abandons the queries that still run.
 pub(super) async fn ask(
     cells: &[Cell<Http>],
     request: &Request,
     k: usize,
 ) -> Result<Merged, ShardError> {
     let ask = |(shard, cell): (usize, &Cell<Http>)| {
-        // All queries arrive in their cells here, before the first result is awaited.
+        // All queries are passed to their cells here, before the first result is awaited.
         part(shard, cell.clone(), cell.query(Query::new(request.clone())))
     };
     let mut parts: FuturesUnordered<_> = cells.iter().enumerate().map(ask).collect();
@@ -107,7 +107,7 @@ fn explain(error: &QueryError<Response>) -> String {
     }
 }
 
-/// Reads a leaf's result. The error describes what the leaf did.
+/// Reads a leaf's result. The error describes what the leaf did wrong.
 async fn read(shard: usize, response: Response) -> Result<SearchResponse, String> {
     let status = response.head.status();
     if status != 200 {

@@ -1,4 +1,4 @@
-//! The root as a server: it sends a query to one replica of every shard, or to two, and merges the
+//! The root server, which sends a query to one or two replicas of every shard and merges the
 //! results.
 //!
 //! - `GET /search?q=QUERY&k=N` returns a [`RootResponse`] as JSON. `k` is from 1 to 1000, and
@@ -9,12 +9,12 @@
 //!   same fields as the proxy's `/status`.
 //!
 //! The root has one [`Cell`] per shard. The kernel thus decides which replica gets a query, when a
-//! second one gets it, and which queries wait. There is no proxy between the root and the leaves.
-//! The leaves get the path, the query string and the header `x-curtail-query` of a request
+//! second replica also gets it, and which queries wait. There is no proxy between the root and the
+//! leaves. The leaves get the path, the query string and the header `x-curtail-query` of a request
 //! unchanged.
 //!
-//! Responses have two more headers. `x-curtail-copies` is the number of copies started for all
-//! shards together. `x-curtail-queued-us` is the longest time that a query waited for its first
+//! Responses have two additional headers. `x-curtail-copies` is the number of copies started for
+//! all shards together. `x-curtail-queued-us` is the longest time that a query waited for its first
 //! copy in any shard, in µs. The header `server-timing` has the times of each shard: see
 //! [`ShardTiming`].
 //!
@@ -47,9 +47,9 @@ mod timing;
 pub use fan_out::{RootResponse, ShardError};
 pub use timing::ShardTiming;
 
-/// Results of up to this many bytes are read completely before they count. A leaf that stalls in
-/// the middle of such a result thus does not count as having responded. Few results reach even a
-/// tenth of this size.
+/// Results of up to this many bytes are read completely before they count as responses. A leaf that
+/// stalls in the middle of such a result thus does not count as having responded. Few results reach
+/// even a tenth of this size.
 const WHOLE_BYTES: u64 = 1 << 20;
 
 /// A root whose address is bound. Clients can connect, and are served once [`RootServer::serve`] is
@@ -89,7 +89,7 @@ impl RootServer {
         self.address
     }
 
-    /// Returns one line about what this root does.
+    /// Returns a one-line description of what this root does.
     pub fn announcement(&self) -> &str {
         &self.announcement
     }
@@ -149,8 +149,8 @@ fn probe(cells: &[Cell<Http>]) -> JoinSet<()> {
     for (at, (cell, server)) in (0..).zip(servers) {
         let (health, offset): (_, Duration) = (health.clone(), step * at);
         probers.spawn(async move {
-            // Probes are spread over the interval. If all were sent at once, they would cause a
-            // hiccup.
+            // Probes are spread over the interval. If all probes were sent at the same time, they
+            // would cause a hiccup.
             sleep(offset).await;
             watch(cell, server, health).await;
         });
@@ -168,15 +168,15 @@ pub struct RootConfig {
     pub shards: Vec<Vec<SocketAddr>>,
     /// The policy of every shard.
     pub policy: Policy,
-    /// Limits on the queue, the times and the retries of every shard.
+    /// Limits on the queue, the timeouts and the retries of every shard.
     pub limits: Limits,
-    /// The number of queries that a leaf serves at once: the `slots` of the leaves.
+    /// The number of queries that a leaf serves concurrently (the `slots` of the leaves).
     pub slots: u32,
     /// The seed of the random choices that break ties.
     pub seed: u64,
 }
 
-/// Why a root does not start.
+/// The reason why a root did not start.
 #[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -190,7 +190,7 @@ pub enum RootServerError {
 }
 
 impl RootConfig {
-    /// Returns one line about what the root does.
+    /// Returns a one-line description of what the root does.
     fn announce(&self, address: SocketAddr) -> String {
         let Self { policy, slots, shards, .. } = self;
         let (leaves, shards) = (shards.iter().map(Vec::len).sum::<usize>(), shards.len());

@@ -31,7 +31,7 @@ impl RootService {
     }
 
     async fn search(&self, request: &Request, parameters: &str) -> Reply {
-        // A bad query is rejected here, so it costs the leaves nothing.
+        // An invalid query is rejected by the root, so it causes no work in the leaves.
         let k = match Ask::parse(parameters) {
             Ok(ask) => ask.k,
             Err(error) => return Reply::error(400, &error.to_string()),

@@ -1,10 +1,11 @@
-//! The times of a query, shard by shard.
+//! The times that a query takes in each shard.
 
 use std::time::Duration;
 
 use crate::serve::timing;
 
-/// Maximum number of shards whose times a response contains. More would not fit into a head.
+/// Maximum number of shards whose times a response contains. The times of more shards would not fit
+/// into a head.
 const SHARDS_MAX: usize = 64;
 
 /// The times of a query on one shard. Each time is part of the one before it, so the differences
@@ -61,8 +62,8 @@ impl ShardTiming {
         }))
     }
 
-    /// Parses the header of a root's response. Returns the times of each shard. They are zero for
-    /// shards that the header does not contain.
+    /// Parses the header of a root's response. Returns the times of each shard. The times are zero
+    /// for shards that the header does not contain.
     pub fn read_all(header: &[u8]) -> Vec<Self> {
         let mut all = Vec::new();
         for (name, time) in timing::read(header) {

@@ -1,8 +1,7 @@
-//! The common part of leaf and root servers: accepting connections, serving them, and draining
-//! them.
+//! The code that leaf and root servers share. It accepts, serves and drains connections.
 //!
 //! A server has at most [`CONNECTIONS_MAX`] connections, and each serves one request at a time.
-//! Further clients wait in the listener's backlog. `curtail-http1` limits how many bytes a
+//! Additional clients wait in the listener's backlog. `curtail-http1` limits how many bytes a
 //! connection holds.
 
 use std::future::Future;
@@ -24,14 +23,14 @@ pub(crate) mod timing;
 pub(crate) use target::{Ask, check_method, split};
 
 /// The header with the key of a query. All copies and repetitions of a query with the same key draw
-/// the same service time, whatever their targets.
+/// the same service time, regardless of their targets.
 pub(crate) const QUERY_KEY: &str = "x-curtail-query";
 
 /// Maximum number of connections. It keeps a server below 1,024 open files, which is the limit per
 /// process on many systems.
 const CONNECTIONS_MAX: usize = 960;
 
-/// Maximum length of a request body. No handler reads one.
+/// Maximum length of a request body. No handler reads a body.
 const BODY_BYTES_MAX: usize = 4096;
 
 /// Time limit for running requests once the shutdown has begun.
@@ -97,7 +96,7 @@ async fn converse<S: Service>(
     service: Arc<S>,
     mut draining: watch::Receiver<bool>,
 ) {
-    // Otherwise, small responses wait for acknowledgments.
+    // Without this option, small responses would wait for acknowledgments.
     let _ = stream.set_nodelay(true);
     let limits = Limits { body_bytes: BODY_BYTES_MAX, ..Limits::default() };
     let mut client = Connection::new(stream, limits, Timeouts::default());
@@ -157,7 +156,7 @@ impl Reply {
     pub(crate) fn json(status: u16, value: &impl Serialize) -> Self {
         match serde_json::to_vec(value) {
             Ok(body) => Self::json_bytes(status, body),
-            // Our types have string keys and always serialize.
+            // The types of this crate have string keys, so serializing them never fails.
             Err(error) => Self { status: 500, headers: Vec::new(), body: error.to_string().into() },
         }
     }

@@ -20,7 +20,7 @@ pub(crate) struct Ask {
     pub(crate) k: usize,
 }
 
-/// Why a request is not a valid search.
+/// The reason why a request is not a valid search.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadAsk {
     #[error("the parameter q is missing; write /search?q=QUERY")]

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// The name of the header.
 pub(crate) const HEADER: &str = "server-timing";
 
-/// Formats times, to the nanosecond.
+/// Formats times with nanosecond precision.
 pub(crate) fn write<N: std::fmt::Display>(
     times: impl IntoIterator<Item = (N, Duration)>,
 ) -> String {
@@ -20,8 +20,8 @@ pub(crate) fn write<N: std::fmt::Display>(
     text
 }
 
-/// Parses times. Ignores everything that is not a name with a `dur` in range, because the header
-/// may come from anyone.
+/// Parses times. Ignores every entry that is not a name with a valid `dur`, because the header is
+/// untrusted input.
 pub(crate) fn read(header: &[u8]) -> impl Iterator<Item = (&str, Duration)> {
     let text = std::str::from_utf8(header).unwrap_or_default();
     text.split(',').filter_map(|metric| {

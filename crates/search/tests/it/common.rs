@@ -26,7 +26,7 @@ pub(crate) fn leaves(index: &ShardedIndex) -> Vec<Leaf> {
     (0..index.shards()).map(|shard| index.leaf(shard).expect("the shard opens")).collect()
 }
 
-/// Returns the hits of a root over these leaves, and the number of matching documents.
+/// Returns the hits that a root over these leaves finds, and the number of matching documents.
 pub(crate) fn ask(leaves: &[Leaf], query: &str, k: usize) -> (Vec<Hit>, u64) {
     let query = Query::parse(query).expect("a good query");
     let answers = leaves.iter().map(|leaf| leaf.answer(&query, k).expect("an answer"));

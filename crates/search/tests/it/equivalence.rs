@@ -1,4 +1,4 @@
-//! The invariant: the merged result of N shards equals the result of one index.
+//! Tests the invariant that the merged result of N shards equals the result of one index.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use tantivy::query::{EnableScoring, QueryParser};
 use tantivy::schema::{FAST, Schema, TEXT};
 use tantivy::{Index, Searcher, TantivyDocument};
 
-/// Some queries have more clauses than those of the sampler, so that sums of many terms are
-/// compared, too.
+/// Some queries have more clauses than those of the sampler, so that sums of many terms are also
+/// compared.
 fn queries(corpus: &Corpus) -> Vec<String> {
     let mut queries = sample_queries(corpus.documents(), 300, 7);
     assert_eq!(queries.len(), 300);
@@ -44,8 +44,8 @@ fn shards_equal_one_index_bit_by_bit() {
     assert!(answered >= 3 * 300, "only {answered} queries found something");
 }
 
-/// An index that is built and searched with tantivy alone: its parser, its statistics, its boolean
-/// query.
+/// An index that is built and searched with tantivy alone, using its parser, its statistics and its
+/// boolean query.
 struct Reference {
     searcher: Searcher,
     parser: QueryParser,
@@ -94,8 +94,8 @@ fn shards_equal_tantivy_alone() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let leaves = leaves(&build(&folder.path().join("index"), &corpus, 3));
     let reference = Reference::new(&corpus).expect("tantivy indexes the corpus");
-    // tantivy adds up scores in a different order, so they may differ by a few units in the last
-    // place.
+    // tantivy adds up scores in a different order, so the scores may differ by a few units in the
+    // last place.
     let close = |a: f32, b: f32| (a - b).abs() <= 4e-6 * a.abs().max(b.abs());
     for query in queries(&corpus) {
         let expected = reference.scores(&query).expect("tantivy understands the query");
@@ -114,7 +114,7 @@ fn shards_equal_tantivy_alone() {
 
 #[test]
 fn ties_go_to_the_lower_id_across_shards() {
-    // Every fourth document matches better than the others. The others are equal.
+    // Every fourth document matches better than the others, which all match equally well.
     let texts =
         (0..61).map(|i| ("twin", if i % 4 == 3 { "needle needle hay" } else { "needle hay hay" }));
     let corpus = Corpus::from_texts(texts, "twins");

@@ -1,4 +1,4 @@
-//! What a leaf does with a query after its client disconnects.
+//! Tests what a leaf does with a query after the client disconnects.
 
 use crate::net::{LONG, MS, Running, distribution, index, leaf_config, search, stats_until};
 use curtail_search::leaf_server::Cancel;

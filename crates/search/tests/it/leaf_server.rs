@@ -1,4 +1,4 @@
-//! A leaf over sockets: its responses, and the requests that it refuses.
+//! Tests the responses of a leaf over sockets, and the requests that it refuses.
 
 use crate::net::{Client, Running, distribution, get, index, leaf_config, search, stats_until};
 use curtail_search::leaf_server::{LeafServer, LeafServerError, LeafStats};

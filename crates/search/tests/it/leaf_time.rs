@@ -1,4 +1,4 @@
-//! Stretched time: order, slots, and what the draws depend on.
+//! Tests stretched service times: the order of queries, the slots, and what the draws depend on.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::net::{
 use curtail_search::leaf_server::{Hiccup, LeafStats};
 use tokio::time::Instant;
 
-/// Starts one search after another. Each starts once the previous one is waiting or running.
+/// Starts several searches. Each search starts once the previous one is waiting or running.
 async fn line_up(address: SocketAddr, slots: u32, count: u32) -> Vec<(Got, Duration)> {
     let start = Instant::now();
     let mut waits = Vec::new();

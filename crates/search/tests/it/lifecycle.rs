@@ -1,4 +1,4 @@
-//! Building, reusing and rejecting an index.
+//! Tests building, reusing and rejecting an index.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -28,7 +28,8 @@ fn why(outcome: Outcome) -> String {
     }
 }
 
-/// Returns a fresh index with two shards, and the guard of its folder.
+/// Builds an index with two shards. Returns the guard that deletes its folder, its path, and its
+/// corpus.
 fn fresh() -> (tempfile::TempDir, PathBuf, Corpus) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let directory = folder.path().join("index");

@@ -1,4 +1,4 @@
-//! The merge of the root, and results as JSON.
+//! Tests how a root merges results, and the JSON format of results.
 
 use curtail_search::{Hit, SearchResponse, merge_top_k};
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Leaves, roots and a client in one process, over real sockets.
+//! Runs leaves, roots and a client in one process, over real sockets.
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -17,13 +17,14 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-/// Timeout of every wait. It is far longer than anything here takes, so a test that reaches it has
-/// hung.
+/// Timeout of every wait. It is much longer than any wait should take, so a test that reaches it
+/// has hung.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 
-/// Builds an index of `shards` shards over a small corpus. Returns it with the guard of its folder.
+/// Builds an index of `shards` shards over a small corpus. Returns the index with the guard that
+/// deletes its folder.
 pub(crate) fn index(shards: u32) -> (tempfile::TempDir, ShardedIndex) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let texts = (0..40).map(|i| (format!("title {i}"), format!("word number {i} {}", i % 7)));
@@ -34,7 +35,7 @@ pub(crate) fn index(shards: u32) -> (tempfile::TempDir, ShardedIndex) {
     (folder, index.expect("the index builds"))
 }
 
-/// Returns a basic configuration of a leaf: one slot, nothing stretched.
+/// Returns a basic configuration of a leaf, with one slot and without stretched times.
 pub(crate) fn leaf_config(index: &Path, shard: u32, replica: u32) -> LeafConfig {
     LeafConfig {
         listen: ([127, 0, 0, 1], 0).into(),
@@ -176,8 +177,8 @@ pub(crate) fn search(address: SocketAddr, target: &str) -> JoinHandle<Got> {
     tokio::spawn(async move { get(address, &target).await })
 }
 
-/// Requests the statistics until `wanted` holds, and returns the last ones. `wanted` is called for
-/// every response, so it may also check the statistics.
+/// Requests the statistics until `wanted` returns true, and returns the last ones. `wanted` is
+/// called for every response, so it may also check the statistics.
 pub(crate) async fn stats_until(
     address: SocketAddr,
     wanted: impl Fn(&LeafStats) -> bool,

@@ -1,4 +1,4 @@
-//! The documents that a query finds.
+//! Tests which documents a query finds.
 
 use crate::common::{ask, build, leaves};
 use curtail_search::{Corpus, MAX_HITS, Query, SearchError};

@@ -1,4 +1,4 @@
-//! A root with leaves over sockets.
+//! Tests a root with leaves over sockets.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use curtail_search::root_server::{RootConfig, RootResponse, RootServer, ShardErr
 use curtail_search::{Corpus, Hit, SearchResponse, Source, sample_queries};
 use tokio::time::Instant;
 
-/// Leaves by shard and replica, which run until they are dropped.
+/// The leaves of each shard, by replica. They run until they are dropped.
 struct Leaves(Vec<Vec<Running>>);
 
 impl Leaves {
@@ -103,7 +103,7 @@ async fn an_idle_system_gets_two_copies_of_a_query() {
         assert_eq!((got.status, got.header("x-curtail-copies")), (200, Some(copies)), "{policy}");
         let queued = got.header("x-curtail-queued-us").and_then(|us| us.parse().ok());
         assert!(queued.is_some_and(|us: u64| us < 1_000_000), "{queued:?}");
-        // The losers run to completion.
+        // The losing copies run to completion.
         for leaf in leaves.0.iter().flatten() {
             stats_until(leaf.address, |stats| stats.busy == 0).await;
         }
@@ -120,7 +120,7 @@ async fn the_status_has_what_the_policy_has_learned() {
         let status: serde_json::Value = get(root.address, "/status").await.json();
         let service = &status["services"][0];
         assert_eq!(service.get("learned").is_some(), learns, "{policy}");
-        // Nothing is learned from one query.
+        // A single query is not enough for the policy to learn anything.
         assert!(service["learned"]["suspect_ns"].is_null(), "{status}");
         assert_eq!(service["learned"]["fallbacks"].as_u64(), learns.then_some(0), "{status}");
     }
@@ -214,7 +214,7 @@ async fn there_are_no_partial_results() {
     let error: ShardError = got.json();
     assert_eq!((error.shard, error.why.is_empty()), (1, false));
     assert!(error.error.contains("shard 1"), "{error:?}");
-    // A result from the wrong shard is rejected, too.
+    // A result from the wrong shard is also rejected.
     let root = Running::root(vec![live.clone(), live], "laedge").await;
     let error: ShardError = get(root.address, "/search?q=word").await.json();
     assert!(error.shard == 1 && error.why.contains("serves shard 0"), "{error:?}");
@@ -253,8 +253,8 @@ async fn the_query_key_reaches_the_leaves() {
     let (_folder, index) = index(1);
     let mut config = leaf_config(index.directory(), 0, 0);
     config.hiccup = Some("0.5:1ms".parse().expect("a hiccup"));
-    // Twin leaves draw the same values for the same executions. One is queried directly, the other
-    // through the root.
+    // Two leaves with the same configuration draw the same values for the same executions. One leaf
+    // is queried directly, and the other through the root.
     let (twin, leaf) = (Running::leaf(config.clone()).await, Running::leaf(config).await);
     let root = Running::root(vec![vec![leaf.address]], "psq").await;
     let (mut direct, mut client) =
@@ -263,7 +263,8 @@ async fn the_query_key_reaches_the_leaves() {
     let mut hits = 0;
     for number in 0..24 {
         let (target, key) = (format!("/search?q=word&k={}", number % 3 + 1), number.to_string());
-        // Without a key, the target is the key, so the leaf must get it unchanged.
+        // If a request has no key, its target is used as the key, so the leaf must receive the
+        // target unchanged.
         let headers = &[("x-curtail-query", key.as_str())][..usize::from(number < 16)];
         let struck = direct.get(&target, headers).await.timing("hiccup").is_some();
         hits += u64::from(struck);

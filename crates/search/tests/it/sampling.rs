@@ -1,4 +1,4 @@
-//! Queries that are drawn from the corpus.
+//! Tests the queries that are drawn from the corpus.
 
 use crate::common::{ask, build, leaves, real_corpus};
 use curtail_search::{Corpus, Query, sample_queries};
@@ -9,7 +9,7 @@ fn a_seed_gives_the_same_queries() {
     let queries = sample_queries(corpus.documents(), 200, 42);
     assert_eq!(queries, sample_queries(corpus.documents(), 200, 42));
     assert_ne!(queries, sample_queries(corpus.documents(), 200, 43));
-    // A longer list begins with the shorter one.
+    // A longer list begins with the same queries as a shorter one.
     assert_eq!(queries[..50], sample_queries(corpus.documents(), 50, 42));
 }
 

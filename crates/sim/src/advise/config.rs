@@ -13,9 +13,9 @@ const ATTEMPT_P999: f64 = 4.0;
 /// The proxy's default attempt timer, in ms, for services that respond within a few milliseconds.
 const ATTEMPT_MS: f64 = 500.0;
 
-/// Returns a complete configuration if the addresses of the replicas are known, otherwise part of
-/// one. `second_copies` is the number of second copies per query in the simulation. `p999_ms` is
-/// the p99.9 under per-shard queuing.
+/// Returns a complete configuration if the replicas' addresses are known, otherwise a part of one.
+/// `second_copies` is the number of second copies per query in the simulation. `p999_ms` is the
+/// p99.9 under per-shard queuing.
 pub(super) fn config(
     question: &Question<'_>,
     policy: &str,
@@ -32,8 +32,8 @@ pub(super) fn config(
         text,
         "[[service]]\nname = \"service\"\npolicy = \"{policy}\"\nslots = {slots}\ncancel = \"{cancel}\"\n"
     );
-    // The simulation had no hedge budget. The default budget changes nothing if few copies are
-    // sent.
+    // The simulation does not limit second copies by a hedge budget. If few second copies are sent,
+    // the default budget has no effect.
     if second_copies > 0.5 * Limits::default().hedge_budget {
         text += "hedge_budget = 1.0\n";
     }

@@ -1,5 +1,5 @@
-//! p99 of per-shard queuing and of the best policy as a function of load, and the load at which the
-//! two curves cross.
+//! Computes the p99 of per-shard queuing and of the best policy as a function of load, and the load
+//! at which the two curves cross.
 
 use curtail_kernel::hedge::Cancellation;
 use curtail_kernel::{HedgeSpec, Policy};
@@ -13,24 +13,25 @@ use crate::experiment::Experiment;
 use crate::outcome::{Outcome, Versus};
 use crate::parallel::Plan;
 
-/// Loads of the curve. The given load is added if it is higher than all of them.
+/// The loads for which the curves are computed. If the given load is higher than all of these, it
+/// is added.
 const LOADS: [f64; 10] = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 
 /// The highest of these loads.
 const HIGHEST: f64 = LOADS[LOADS.len() - 1];
 
-/// Number of bisection steps used to find the load at which the curves cross.
+/// The number of bisection steps used to find the load at which the curves cross.
 const HALVINGS: u32 = 3;
 
-/// Maximum number of points of each curve.
+/// The maximum number of points of each curve.
 const POINTS: f64 = (LOADS.len() + 1) as f64 + HALVINGS as f64;
 
-/// Total simulation budget, as an equivalent number of queries under per-shard queuing, and number
-/// of replications at each load.
+/// The total simulation budget, expressed as a number of queries under per-shard queuing, and the
+/// number of replications at each load.
 const QUERIES: f64 = 60e6;
 const REPLICATIONS: u32 = 4;
 
-/// p99 at a load, in the unit of the experiment. `None` if a policy is unstable.
+/// The p99s at one load, in the unit of the experiment. A p99 is `None` if its policy is unstable.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Point {
     /// The load, as a utilization.
@@ -72,7 +73,7 @@ impl Point {
         Self { utilization, psq, hedging, faster }
     }
 
-    /// Whether hedging has the lower p99, even if only by chance.
+    /// Whether hedging has the lower p99, even if the difference may be due to chance.
     fn is_lower(&self) -> bool {
         match (self.psq, self.hedging) {
             (Some(psq), Some(hedging)) => hedging < psq,
@@ -146,8 +147,8 @@ fn point(
     Ok(outcomes.map(|outcomes| Point::new(utilization, &outcomes)))
 }
 
-/// Returns the experiment at a load. Its size is the same for all policies, because the best one is
-/// still unknown when the work is planned.
+/// Returns the experiment at a load. The number of requests is the same for all policies, because
+/// the best one is still unknown when the work is planned.
 fn at(question: &Question<'_>, utilization: f64) -> Experiment {
     let experiment = Experiment { utilization, ..question.experiment.clone() };
     let queries = QUERIES * question.effort / POINTS;
@@ -194,7 +195,7 @@ mod tests {
         let [yes, no] = [true, false];
         let curves = [
             (&[yes, yes, no, no][..], Some((0.2, Some(0.3)))),
-            // By chance, hedging seems faster again at a higher load.
+            // At a higher load, hedging seems to be faster again by chance.
             (&[yes, yes, no, yes], Some((0.2, Some(0.3)))),
             (&[no, yes, yes, yes], Some((0.4, None))),
             (&[no, no, no], None),

@@ -1,4 +1,4 @@
-//! Probability and length of the hiccups in a jitter distribution.
+//! Computes the probability and length of the hiccups in a jitter distribution.
 
 use curtail_dist::seed;
 use serde::Serialize;
@@ -6,23 +6,25 @@ use serde::Serialize;
 use crate::experiment::UNIT_NS;
 use crate::experiment::{Experiment, JitterOf};
 
-/// Number of draws from the jitter distribution. It is large enough to report a probability of 0.3
-/// % as 0.30 %. If these draws miss a kind of hiccup, it affects fewer than one query in 1,000,000.
+/// The number of draws from the jitter distribution. It is large enough to determine a probability
+/// of 0.3 % to two digits. A kind of hiccup that does not occur in these draws affects fewer than
+/// one query in 1,000,000.
 const DRAWS: u32 = 10_000_000;
 
 /// The hiccups in a jitter distribution. A jitter longer than the mean service time counts as a
 /// hiccup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Hiccups {
-    /// Probability that a copy has a hiccup.
+    /// The probability that a copy has a hiccup.
     pub probability: f64,
-    /// Mean length, in the unit of the experiment. Zero without hiccups.
+    /// The mean length of a hiccup, in the unit of the experiment. Zero without hiccups.
     pub duration: f64,
-    /// Share of requests with a hiccup in at least one shard, if no query has a second copy.
+    /// The share of requests that have a hiccup in at least one shard if no query has a second
+    /// copy.
     pub requests: f64,
-    /// Mean of the smaller of two copies' jitters, divided by the mean jitter. It is near 1 if the
-    /// two jitters are similar, in which case a second copy saves nothing. `None` if there is no
-    /// jitter. 1 if no draw is above zero.
+    /// The mean of the smaller jitter of two copies, divided by the mean jitter. It is near 1 if
+    /// the two jitters are similar, in which case a second copy saves nothing. `None` if there is
+    /// no jitter. It is 1 if no draw is above zero.
     pub lesser_of_two: Option<f64>,
 }
 
@@ -76,7 +78,8 @@ mod tests {
         let shared = Parameters { jitter, jitter_of: JitterOf::Query, ..Parameters::default() };
         let hiccups = Hiccups::of(&shared.experiment().expect("an experiment"));
         assert_eq!(hiccups.lesser_of_two, Some(1.0));
-        // Jitter whose hiccups are too rare to be drawn is still not the same as no jitter.
+        // Even if the hiccups of a jitter are too rare to be drawn, the result differs from that
+        // without jitter.
         assert_eq!((of(Some("bimodal:1e-12:15")), of(None)), (Some(1.0), None));
     }
 

@@ -11,36 +11,36 @@ use crate::experiment::Experiment;
 use crate::experiment::UNIT_NS;
 use crate::parameters::Parameters;
 
-/// Minimum number of samples. Fewer samples would not show rare hiccups.
+/// The minimum number of samples. Fewer samples would not show rare hiccups.
 const FEWEST: usize = 100;
 
 /// Service times without queueing.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Their source, for messages.
+    /// The source of the times, for messages.
     pub name: String,
     /// The times in ns.
     pub ns: Vec<f64>,
-    /// Whether they were written with units.
+    /// Whether the times were written with units.
     pub have_units: bool,
 }
 
 /// A summary of samples.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SampleSummary {
-    /// Number of samples.
+    /// The number of samples.
     pub count: usize,
-    /// Number of samples with a hiccup.
+    /// The number of samples with a hiccup.
     pub with_hiccup: usize,
-    /// Share of samples with a hiccup.
+    /// The share of samples with a hiccup.
     pub probability: f64,
     /// 95 % confidence interval of that share (Wilson's).
     pub probability_ci95: [f64; 2],
-    /// Mean length of a hiccup, in the unit of the answer. Zero without hiccups.
+    /// The mean length of a hiccup, in the unit of the answer. It is zero without hiccups.
     pub duration: f64,
     /// 95 % confidence interval of that length. `None` if it is unknown.
     pub duration_ci95: Option<[f64; 2]>,
-    /// Whether `curtail jitter` found the hiccups, by repeating queries.
+    /// Whether the hiccups were found by `curtail jitter`, which repeats queries.
     #[serde(skip)]
     pub of_jitter: bool,
     /// The assumption behind the answer. Samples do not show whether another replica would have
@@ -48,7 +48,7 @@ pub struct SampleSummary {
     pub assumes: &'static str,
 }
 
-/// Returns the experiment with these times, which were measured in `count` executions.
+/// Returns the experiment with these times, which come from `count` executions.
 pub(super) fn with_times(
     parameters: &Parameters,
     name: &str,
@@ -111,9 +111,9 @@ impl Measured {
         Ok((experiment, summary))
     }
 
-    /// Returns experiments with the same number of samples, drawn from these with replacement.
-    /// Their arrival rate is that of `experiment`, which uses these samples. The differences
-    /// between them show the uncertainty due to the samples.
+    /// Returns experiments whose samples are drawn from these with replacement, with the same
+    /// number of samples in each. Their arrival rate is that of `experiment`, which uses these
+    /// samples. The differences between them show the uncertainty due to the samples.
     pub fn resampled(&self, parameters: &Parameters, experiment: &Experiment) -> Vec<Experiment> {
         resampled_by(experiment, |rng| {
             let ns = blocks(&self.ns, 1, rng);

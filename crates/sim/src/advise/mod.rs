@@ -1,16 +1,17 @@
-//! Advice on hedging: whether it helps, by how much at most, with which policy, and up to which
-//! load.
+//! Gives advice on hedging: whether it helps, by how much at most, with which policy, and up to
+//! which load.
 //!
 //! At the given load, [`advise`] simulates LÆDGE and rescue, in the variants that the servers
 //! allow, and per-shard queuing, which is the best policy without second copies. Two yardsticks are
 //! simulated alongside them: Idealized Hedge, and the bound O1, which no policy with first-come,
-//! first-served servers can beat. Delayed hedges that pick by least outstanding are simulated as
-//! rivals. Then the best variant is simulated over all loads, to find the load above which it gains
-//! nothing. The confidence in the gain comes from the replications. If the times are samples, it
-//! also covers the dependence of the gain on the samples.
+//! first-served servers can beat. Delayed hedges that pick the replica with the fewest outstanding
+//! copies are simulated as rivals. Then the best variant is simulated over all loads, to find the
+//! load above which it gains nothing. The confidence in the gain comes from the replications. If
+//! the times are samples, it also covers the dependence of the gain on the samples.
 //!
-//! Cost: a fixed number of simulated queries, whatever the service. The same question therefore has
-//! the same answer on every machine. The simulation takes a few seconds on two cores.
+//! The cost is a fixed number of simulated queries, which does not depend on the service. The
+//! answer to a question is therefore the same on every machine. The simulation takes a few seconds
+//! on two cores.
 
 mod config;
 mod curve;
@@ -46,24 +47,25 @@ pub use samples::{Found, find_hiccups};
 pub use sure::resampled;
 pub use times::{FOUND, J, P, Repeated, Times};
 
-/// If half the width of p99's confidence interval exceeds this share of p99, then p99 is unsettled.
-/// It then depends on events that are too rare, or whose effects last too long, for a simulation of
-/// this length.
+/// The p99 is unsettled if half the width of its confidence interval exceeds this share of it. In
+/// that case, it depends on events that are too rare for a simulation of this length, or whose
+/// effects last too long.
 pub const UNSETTLED: f64 = 0.25;
 
 /// A p99 gain below this value justifies neither second copies nor a larger number of them.
 pub const WORTH: f64 = 0.05;
 
-/// If the p99s of policies differ by less than this share, the policies are compared by p99.9.
+/// If the p99s of two policies differ by less than this share, their p99.9s are compared instead.
 const ALIKE: f64 = 0.01;
 
-/// Simulation budget at the given load, as an equivalent number of queries under per-shard queuing.
+/// The simulation budget at the given load, expressed as a number of queries under per-shard
+/// queuing.
 const QUERIES: f64 = 40e6;
 
-/// Independent replications at the given load.
+/// The number of independent replications at the given load.
 const REPLICATIONS: u32 = 6;
 
-/// Degrees of freedom of their mean.
+/// The degrees of freedom of the mean of the replications.
 const FREEDOM: usize = REPLICATIONS as usize - 1;
 
 /// Minimum confidence that a verdict would also hold for other samples of the same service.
@@ -76,12 +78,12 @@ const MOSTLY_JITTER: f64 = 4.0;
 /// Upper limit on the confidence of a simulation.
 const MOST_CONFIDENT: f64 = 0.999;
 
-/// Requests per replication. The minimum leaves ten measured requests above p99.
+/// Requests per replication. The minimum ensures that ten measured requests are above p99.
 const REQUESTS: std::ops::RangeInclusive<f64> = 1_200.0..=400_000.0;
 
-/// Number of warm-up queries after which a policy has learned everything, even at high loads, where
-/// replicas are seldom idle. The question is about a service that runs for days, not about its
-/// first minutes.
+/// The number of warm-up queries after which a policy has learned everything, even at high loads,
+/// where replicas are seldom idle. The question is about a service that runs for days, not about
+/// its first minutes.
 const LEARNED: f64 = 100_000.0;
 
 /// A question about a service.
@@ -94,22 +96,23 @@ pub struct Question<'a> {
     /// Amount of simulation. With a value of 1, the answer takes about as long as a person is
     /// willing to wait.
     pub effort: f64,
-    /// Copies of the experiment with samples drawn from its own ([`resampled`],
-    /// [`Times::resampled`]). They show how much the gain depends on the samples. Empty if there
-    /// are no samples.
+    /// Variants of the experiment whose samples are drawn from its own ([`resampled`],
+    /// [`Times::resampled`]). The variants show how much the gain depends on the samples. Empty if
+    /// there are no samples.
     pub resampled: &'a [Experiment],
-    /// Addresses of the replicas of each shard, for the configuration. Empty if they are unknown.
+    /// The addresses of the replicas of each shard, for the configuration. Empty if they are
+    /// unknown.
     pub replicas_at: &'a [Vec<SocketAddr>],
 }
 
-/// A figure per percentile. `None` if the percentile has too few samples or a policy is unstable.
+/// One figure per percentile. `None` if the percentile has too few samples or a policy is unstable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ByPercentile<T> {
-    /// At the median.
+    /// The figure for the median.
     pub p50: Option<T>,
-    /// At the 99th percentile.
+    /// The figure for the 99th percentile.
     pub p99: Option<T>,
-    /// At the 99.9th percentile.
+    /// The figure for the 99.9th percentile.
     pub p999: Option<T>,
 }
 
@@ -119,27 +122,28 @@ impl<T> ByPercentile<T> {
     }
 }
 
-/// Relative reductions of latency: 0.4 is 40 % less. Negative if latency grows.
+/// Relative reductions of latency: 0.4 means that latency is 40 % lower. A reduction is negative if
+/// latency grows.
 pub type Gain = ByPercentile<f64>;
 
 /// 95 % confidence intervals of relative reductions.
 pub type GainIntervals = ByPercentile<[f64; 2]>;
 
-/// Latencies of one policy at the given load, in the unit of the experiment.
+/// The latencies of one policy at the given load, in the unit of the experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Latency {
-    /// Name of the policy.
+    /// The name of the policy.
     pub policy: String,
     /// Whether it reaches a steady state.
     pub stable: bool,
-    /// Median of requests.
+    /// The median latency of requests.
     pub p50: Option<f64>,
-    /// 99th percentile of requests.
+    /// The 99th percentile of request latency.
     pub p99: Option<f64>,
-    /// 99.9th percentile of requests.
+    /// The 99.9th percentile of request latency.
     pub p999: Option<f64>,
     /// Half the width of the 95 % confidence interval of p99. If the times are samples, only
-    /// per-shard queuing, the best policy and the bound have one.
+    /// per-shard queuing, the best policy and the bound have an interval.
     pub p99_ci95: Option<f64>,
     /// Copies per query.
     pub copies_per_query: Option<f64>,
@@ -148,7 +152,7 @@ pub struct Latency {
 /// The answer to a question.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
-    /// Whether hedging pays here.
+    /// Whether hedging pays at the given load.
     pub hedge: bool,
     /// The recommended policy.
     pub policy: String,
@@ -156,45 +160,46 @@ pub struct Advice {
     pub hedging_policy: String,
     /// Its gain over per-shard queuing.
     pub gain: Gain,
-    /// Confidence intervals of the gain. They cover the randomness of the simulation and of the
-    /// samples.
+    /// The confidence intervals of the gain. They include the randomness of the simulation and of
+    /// the samples.
     pub gain_ci95: GainIntervals,
     /// The gain that no policy can exceed (O1).
     pub bound: Gain,
     /// The gain of Idealized Hedge.
     pub idealized: Gain,
-    /// The load above which the hedging policy is no longer faster than per-shard queuing. It is
-    /// the point where the p99 curves cross, between the last load at which hedging is
-    /// significantly faster and the next one. `None` if hedging is never faster. The highest load
-    /// of the curve if hedging is still faster there.
+    /// The load above which the hedging policy is no longer faster than per-shard queuing. The p99
+    /// curves cross at this load, which is between the last simulated load at which hedging is
+    /// significantly faster and the next one. `None` if hedging is never faster. It is the highest
+    /// load of the curve if hedging is still faster there.
     pub stop_above_utilization: Option<f64>,
-    /// False if other samples of the same service might lead to a different answer. In that case,
-    /// the recommended policy is per-shard queuing.
+    /// Whether the answer is settled. It is false if other samples of the same service might lead
+    /// to a different answer. In that case, the recommended policy is per-shard queuing.
     pub settled: bool,
-    /// Probability that the verdict is right, given the randomness of the simulation and of the
+    /// The probability that the verdict is right, given the randomness of the simulation and of the
     /// samples. It is at most 0.999.
     pub confidence: f64,
     /// The reasons, as text.
     pub because: String,
     /// The best delayed hedge, and whether it is as good as the recommended policy.
     pub rival: Rival,
-    /// A configuration for `curtail proxy`, or part of one if the replicas are unknown.
+    /// A configuration for `curtail proxy`, or a part of one if the replicas' addresses are
+    /// unknown.
     pub config: String,
-    /// The utilization in the question.
+    /// The utilization that the question specifies.
     pub utilization: f64,
-    /// The work that utilizations count: `total` if the question uses it, or if nearly all of the
+    /// The work that utilizations include: `total` if the question uses it, or if nearly all of the
     /// time is jitter.
     pub utilization_of: UtilizationOf,
     /// Requests per second at this utilization, if the times have units.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// Unit of latencies: `ms`, or `1` for the experiment's own unit.
+    /// The unit of latencies: `ms`, or `1` for the experiment's own unit.
     pub unit: &'static str,
     /// The hiccups in the jitter.
     pub hiccups: Hiccups,
-    /// Latencies of all simulated policies at the given load.
+    /// The latencies of all simulated policies at the given load.
     pub latencies: Vec<Latency>,
-    /// p99 as a function of load.
+    /// The p99s as a function of load.
     pub curve: Vec<Point>,
 }
 
@@ -204,15 +209,16 @@ pub struct Document {
     /// The answer.
     #[serde(flatten)]
     pub advice: Advice,
-    /// Summary of the samples, if the question has any.
+    /// The summary of the samples, if the question has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<SampleSummary>,
 }
 
-/// Returns the number of requests that [`advise`] counts in [`Plan::progress`]. Each request is one
-/// query per shard.
+/// Returns the number of requests that [`advise`] counts in [`Plan::progress`]. Each request
+/// consists of one query per shard.
 pub fn total(question: &Question<'_>) -> u64 {
-    // A question with invalid candidates gets no answer, so its count does not matter.
+    // A question with invalid candidates is not answered, so its number of requests does not
+    // matter.
     let candidates = candidates(question).unwrap_or_default();
     let here = sized(question.experiment, &candidates, REPLICATIONS, QUERIES * question.effort);
     crate::compare::total(&here, &candidates) + curve::total(question) + sure::total(question)
@@ -235,7 +241,7 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
         return Err(overloaded(experiment, mostly_jitter));
     }
     if mostly_jitter && experiment.utilization_of == UtilizationOf::Mean {
-        // Ask again at the same request rate, but with utilizations that include the jitter.
+        // Ask again with the same request rate, but with utilizations that include the jitter.
         let utilization = experiment.utilization_with_jitter();
         let of_total =
             Experiment { utilization, utilization_of: UtilizationOf::Total, ..experiment.clone() };
@@ -255,7 +261,7 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
     };
     let (pays, by_simulation) = verdict(&outcomes[0], best);
     let confidence = sure.confidence.map_or(by_simulation, |of| of.min(by_simulation));
-    // If hedging could just as well increase p99, the verdict is not settled either.
+    // The verdict is also unsettled if hedging is just as likely to increase p99.
     let may_lose = sure.gain_ci95.p99.is_some_and(|[low, _]| pays && low < 0.0);
     let settled = sure.confidence.is_none_or(|by_samples| by_samples >= SURE && !may_lose);
     let hedge = pays && settled;
@@ -335,10 +341,10 @@ fn hedgers(cancel: bool) -> Vec<Candidate> {
     laedge.chain(rescue).map(Candidate::Policy).collect()
 }
 
-/// Returns the index of the best outcome among policies that hedge. The best one has the lowest p99
-/// or, among those with a similar p99 ([`ALIKE`]), the lowest p99.9. A policy whose p99 is only
-/// slightly higher ([`WORTH`]) is preferred if it also pays and sends at most half as many second
-/// copies. An unstable policy is the last choice.
+/// Returns the index of the best outcome among policies that hedge. The best outcome has the lowest
+/// p99 or, among outcomes with a similar p99 ([`ALIKE`]), the lowest p99.9. A policy whose p99 is
+/// only slightly higher ([`WORTH`]) is preferred if it also pays and sends at most half as many
+/// second copies. An unstable policy is chosen only if all policies are unstable.
 fn best(psq: &Outcome, outcomes: &[Outcome]) -> usize {
     let p99 = |outcome: &Outcome| figure(outcome, 99.0).unwrap_or(f64::INFINITY);
     let p999 = |outcome: &Outcome| figure(outcome, 99.9).unwrap_or(f64::INFINITY);
@@ -362,7 +368,8 @@ fn cost(candidate: &Candidate) -> f64 {
         candidate => match candidate.policy().hedge() {
             Some(HedgeSpec::Laedge(Cancellation::Preemptive) | HedgeSpec::Rescue(_)) => 3.5,
             Some(HedgeSpec::Laedge(_)) => 2.5,
-            // Rivals do not count. Otherwise they would shorten the runs of the other candidates.
+            // Rivals are not included in the cost. Otherwise they would shorten the runs of the
+            // other candidates.
             Some(HedgeSpec::LearnedDelay(_) | HedgeSpec::Delayed(_)) => 0.0,
             _ => 1.0,
         },
@@ -385,7 +392,7 @@ fn sized(
         requests: requests as u64,
         warm_up: warm_up as u64,
         replications,
-        // Advice assumes that the world does not change.
+        // Advice assumes that the service and its load do not change.
         change: None,
         windows: None,
         ..experiment.clone()
@@ -413,9 +420,9 @@ fn latency(outcome: &Outcome) -> Latency {
 /// The facts from which the verdict and its reasons are derived.
 struct Facts<'a> {
     hiccups: Hiccups,
-    /// Means of P and J, in the unit of the experiment.
+    /// The means of P and J, in the unit of the experiment.
     means: [f64; 2],
-    /// Whether utilizations count the jitter.
+    /// Whether utilizations include the jitter.
     of_total: bool,
     psq: &'a Outcome,
     best: &'a Outcome,
@@ -430,8 +437,8 @@ struct Facts<'a> {
     rate: Option<f64>,
     /// Whether the replicas can stop a query.
     cancel: bool,
-    /// Copies per query of the policy that sends the most. This shows how many copies the replicas
-    /// have time for.
+    /// The number of copies per query under the policy that sends the most copies. This number
+    /// shows how many copies the replicas have time for.
     most_copies: f64,
 }
 
@@ -473,12 +480,12 @@ impl<'a> Facts<'a> {
     }
 }
 
-/// Returns whether the best policy that hedges pays, and the confidence in this verdict. The
+/// Returns whether hedging with the best policy pays, and the confidence in this verdict. The
 /// confidence depends on the distance of the p99 gain from the threshold [`WORTH`], in standard
 /// errors. The standard error is computed from the paired differences. If p99 itself is unsettled,
-/// the error is at least the standard error of p99. In that case, the events on which p99 depends
-/// are too rare for these runs. In each run, both policies met such events or neither did, so the
-/// paired differences understate the error.
+/// the error is at least the standard error of p99. In that case, p99 depends on events that are
+/// too rare for these runs. In each run, either both policies met such events or neither did, so
+/// the paired differences understate the error.
 fn verdict(psq: &Outcome, best: &Outcome) -> (bool, f64) {
     let versus = best.versus_first.as_ref();
     let half_width = |ci95: Option<&Figures>| ci95.and_then(|ci95| ci95.percentile(99.0));

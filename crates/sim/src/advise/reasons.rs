@@ -5,14 +5,15 @@ use crate::outcome::Outcome;
 
 const PREEMPT: &str = "rescue:preempt";
 
-/// Share of requests above p99.
+/// The share of requests that are slower than p99.
 const BEYOND_P99: f64 = 0.01;
 
-/// Advice to hedge mentions a slower median if the median grows by at least this share.
+/// If the advice is to hedge and the median grows by at least this share, the reasons mention it.
 const SLOWER_MEDIAN: f64 = 0.05;
 
-/// If `lesser_of_two` is at least this value, jitter depends more on the query than on the copy.
-/// `lesser_of_two` is one half for exponential jitter, and two thirds for uniform jitter.
+/// If `lesser_of_two` is at least this value, the jitters of two copies are similar, so a second
+/// copy avoids little of it. `lesser_of_two` is one half for exponential jitter, and two thirds for
+/// uniform jitter.
 const ALIKE: f64 = 0.65;
 
 /// If there are at least this many copies per query, the replicas have enough time for second
@@ -22,14 +23,16 @@ const MOSTLY: f64 = 1.8;
 /// If there are at least this many copies per query, lack of time is not the only reason.
 const SOME: f64 = 1.4;
 
-/// Up to this number of copies per query, second copies are reported as a share of the queries.
+/// If there are at most this many copies per query, second copies are reported as a share of the
+/// queries.
 const FEW: f64 = 1.1;
 
 /// Hiccups are rare. If more than this share of the copies have a jitter longer than the mean
 /// service time, such jitter is not reported as hiccups.
 const RARE: f64 = 0.25;
 
-/// Explains why hedging pays or does not pay. `pays` is `None` if the samples leave that open.
+/// Explains why hedging pays or does not pay. `pays` is `None` if the samples do not settle the
+/// question.
 pub(super) fn because(facts: &Facts<'_>, pays: Option<bool>) -> String {
     let Facts { hiccups, .. } = *facts;
     let hit = hit(facts);
@@ -96,7 +99,7 @@ pub(super) fn because(facts: &Facts<'_>, pays: Option<bool>) -> String {
     )
 }
 
-/// Explains that the samples leave the verdict open.
+/// Explains that the samples do not settle the verdict.
 fn open(facts: &Facts<'_>) -> String {
     format!(
         "{}; at {} {} p99 from {} to {}, but other samples of the same service could lead to a \
@@ -109,7 +112,7 @@ fn open(facts: &Facts<'_>) -> String {
     )
 }
 
-/// Explains what makes p99 lower.
+/// Explains why p99 is lower.
 fn means(facts: &Facts<'_>) -> String {
     match facts.best.copies_per_query {
         Some(copies) if copies <= FEW => {
@@ -119,7 +122,7 @@ fn means(facts: &Facts<'_>) -> String {
     }
 }
 
-/// Returns further sentences that state the requirements of the recommended policy.
+/// Returns additional sentences about the requirements of the recommended policy.
 pub(super) fn conditions(advised: &Outcome) -> String {
     let Some(copies) = advised.copies_per_query.filter(|_| advised.policy == PREEMPT) else {
         return String::new();
@@ -130,7 +133,7 @@ pub(super) fn conditions(advised: &Outcome) -> String {
     )
 }
 
-/// Explains why second copies do not avoid the cost of jitter.
+/// Explains why second copies do not reduce the cost of jitter.
 fn obstacle(facts: &Facts<'_>) -> String {
     let Facts { hiccups, utilization, .. } = *facts;
     let load = load(facts);
@@ -201,7 +204,7 @@ fn unsteady(facts: &Facts<'_>, hedge: bool) -> String {
     }
 }
 
-/// Describes the given load.
+/// Describes the load in the question.
 fn load(facts: &Facts<'_>) -> String {
     // A utilization computed from a rate has many digits.
     let rounded = (facts.utilization * 1e4).round() / 1e4;
@@ -210,7 +213,7 @@ fn load(facts: &Facts<'_>) -> String {
     format!("a utilization of {utilization}{}{rate}", with_jitter(facts.of_total))
 }
 
-/// Names the work that a utilization counts, if it includes the jitter.
+/// States that a utilization includes the jitter, if it does.
 fn with_jitter(of_total: bool) -> &'static str {
     if of_total { " with the jitter" } else { "" }
 }
@@ -241,8 +244,8 @@ fn crossing(stop_above: Option<f64>, highest: f64, with: &str) -> String {
     }
 }
 
-/// Mentions a slower median. It is the price of the better tail, because second copies delay first
-/// ones.
+/// States that the median is slower, if it is. A slower median is the price of a better tail,
+/// because second copies delay first copies.
 fn slower_median(gain: Gain) -> String {
     match gain.p50 {
         Some(gain) if -gain >= SLOWER_MEDIAN => {
@@ -252,7 +255,7 @@ fn slower_median(gain: Gain) -> String {
     }
 }
 
-/// Mentions a lower median. Used if p99 does not improve.
+/// States that the median is lower, if it is. Used if p99 does not improve.
 fn lower_median(gain: Gain) -> String {
     match gain.p50 {
         Some(gain) if gain >= WORTH => format!(" (and the median {} lower)", share(gain)),
@@ -260,7 +263,7 @@ fn lower_median(gain: Gain) -> String {
     }
 }
 
-/// Mentions a lower p99.9. Used if p99 does not improve.
+/// States that p99.9 is lower, if it is. Used if p99 does not improve.
 fn beyond_p99(gain: Gain) -> String {
     match gain.p999 {
         Some(gain) if gain >= WORTH => format!(" (p99.9 would be {} lower)", share(gain)),
@@ -274,7 +277,7 @@ fn share(of: f64) -> String {
         0.0 => 0,
         _ if percent >= 10.0 => 0,
         _ if percent >= 0.1 => 2,
-        // Two significant digits for small shares.
+        // Small shares have two significant digits.
         _ => (1.0 - percent.log10().floor()).min(12.0) as usize,
     };
     format!("{percent:.decimals$} %")

@@ -2,8 +2,9 @@
 //!
 //! The delay of the second copy is either the 95th percentile of recent ages, which the service
 //! learns (Dean and Barroso, "The Tail at Scale", 2013), or a fixed multiple of the mean service
-//! time. In document 000, a multiple of 5 was best (§4.6). All of these hedges pick by least
-//! outstanding, and stop the loser if the replicas support that.
+//! time. According to document 000 (§4.6), a multiple of 5 was best. All of these hedges pick the
+//! replica with the fewest outstanding copies, and stop the slower copy if the replicas support
+//! that.
 
 use curtail_dist::Distribution;
 use curtail_kernel::Policy;
@@ -21,17 +22,18 @@ const DELAYS: [f64; 2] = [3.0, 5.0];
 /// The best delayed hedge, compared with the recommended policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rival {
-    /// Name of the hedge.
+    /// The name of the hedge.
     pub policy: String,
-    /// 99th percentile of requests, in the unit of the experiment. `None` if there is no steady
-    /// state.
+    /// The 99th percentile of request latency, in the unit of the experiment. `None` if there is no
+    /// steady state.
     pub p99: Option<f64>,
     /// Copies per query.
     pub copies_per_query: Option<f64>,
-    /// Whether it is as good as the recommended policy. If hedging pays, this means two things. Its
-    /// p99 is lower than the recommended policy's or within that policy's 95 % confidence interval,
-    /// and it sends at most 5 more copies per 100 queries. If hedging does not pay, it means that
-    /// this hedge nevertheless lowers p99 by more than 5 %.
+    /// Whether the hedge is as good as the recommended policy. If hedging pays, this requires two
+    /// things. Its p99 is lower than the recommended policy's or within that policy's 95 %
+    /// confidence interval, and it sends at most 5 more copies per 100 queries. If hedging does not
+    /// pay according to the advice, this requires that the hedge nevertheless lowers p99 by more
+    /// than 5 %.
     pub as_good: bool,
     /// The comparison as text.
     pub text: String,
@@ -55,14 +57,14 @@ pub(super) fn rivals(experiment: &Experiment, cancel: bool) -> Result<Vec<Candid
     named.collect()
 }
 
-/// Rounds a delay to two digits for readability, and to at least 1.
+/// Rounds a delay to two significant digits for readability. The result is at least 1.
 fn two_digits(ns: f64) -> u64 {
     let step = 10f64.powf((ns.max(1.0).log10().floor() - 1.0).max(0.0));
     ((ns / step).round() * step).max(1.0) as u64
 }
 
 /// Compares the best of these delayed hedges with the recommended policy. If hedging pays, the
-/// recommended policy is the best one that hedges. Otherwise, it is per-shard queuing.
+/// recommended policy is the best policy that hedges. Otherwise, it is per-shard queuing.
 pub(super) fn rival(of: &[Latency], with: &Latency, pays: bool) -> Rival {
     let copies = |row: &Latency| row.copies_per_query.unwrap_or(f64::INFINITY);
     let p99 = |row: &Latency| row.p99.unwrap_or(f64::INFINITY);

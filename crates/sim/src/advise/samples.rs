@@ -1,23 +1,23 @@
 //! Finds hiccups in samples of service times as a dip in the hazard rate.
 //!
 //! The hazard rate is the share of running queries that end per unit of time. For common service
-//! times it rises, stays constant, or falls and never rises again: a heavy tail is not a hiccup.
-//! Hiccups that are much longer than the body make it fall and rise again, because few samples end
-//! between the body and the samples with a hiccup. The hazards before, in and after a possible dip
-//! are compared for many positions and lengths. The samples are split in the deepest dip, at the
-//! point where they are sparsest.
+//! times it rises, stays constant, or falls and never rises again: a heavy tail is not a hiccup. If
+//! hiccups are much longer than the other samples (the body), the rate falls and rises again,
+//! because few samples end between the body and the samples with a hiccup. The hazard rates before,
+//! in and after a possible dip are compared for many positions and lengths. The samples are split
+//! at the point in the deepest dip where they are sparsest.
 //!
-//! Hiccups whose length does not exceed the width of the body leave no dip. Neither do hiccups
-//! whose lengths start at zero, such as exponential ones. This method cannot find them. Repeated
-//! executions of the same queries reveal them (`curtail jitter`).
+//! Hiccups that are not longer than the width of the body do not cause a dip. The same is true for
+//! hiccups whose lengths start at zero, such as exponential hiccups. This method cannot find such
+//! hiccups. Repeated executions of the same queries reveal such hiccups (`curtail jitter`).
 //!
-//! Cost: O(n log n) for sorting, and a few thousand binary searches.
+//! Cost: O(n log n) for sorting, plus a few thousand binary searches.
 
 use std::iter::successors;
 
 use crate::student;
 
-/// Maximum share and minimum number of samples beyond the start of a dip.
+/// The maximum share and the minimum number of samples beyond the start of a dip.
 const MOST_BEYOND: f64 = 0.2;
 const LEAST_BEYOND: usize = 8;
 
@@ -25,18 +25,19 @@ const LEAST_BEYOND: usize = 8;
 /// next.
 const STEP: f64 = 0.93;
 
-/// Shortest length of a dip, as a multiple of the mean of all samples, and the factor between
+/// The shortest length of a dip, as a multiple of the mean of all samples, and the factor between
 /// successive lengths. Lengths go up to the longest sample. Shorter dips may be due to the rounding
 /// of samples.
 const SHORTEST: f64 = 2.0;
 const LONGER: f64 = 1.4;
 
-/// Minimum depth of a dip: the hazard beside it divided by the hazard in it.
+/// The minimum depth of a dip, which is the hazard rate next to the dip divided by the hazard rate
+/// in it.
 const DEPTH: f64 = 3.0;
 
-/// A dip counts only if it is unlikely under a constant hazard. This is the maximum logarithm of
-/// the probability that so few samples end in it. It is low because a few thousand places are
-/// tested.
+/// A dip is ignored unless it is unlikely under a constant hazard rate. This is the maximum
+/// logarithm of the probability that so few samples end in the dip. It is low because a few
+/// thousand places are tested.
 const CHANCE: f64 = -25.0;
 
 /// Samples, split into body and hiccups.
@@ -44,14 +45,14 @@ const CHANCE: f64 = -25.0;
 pub struct Found {
     /// The samples without a hiccup, sorted.
     pub body: Vec<f64>,
-    /// Share of samples with a hiccup.
+    /// The share of samples with a hiccup.
     pub probability: f64,
-    /// Mean length of a hiccup: the mean of samples with a hiccup minus the mean of the body.
+    /// The mean length of a hiccup: the mean of samples with a hiccup minus the mean of the body.
     pub duration: f64,
     /// Half the width of the 95 % confidence interval of that length. `None` if only one sample has
     /// a hiccup.
     pub duration_half: Option<f64>,
-    /// Number of samples with a hiccup.
+    /// The number of samples with a hiccup.
     pub count: usize,
 }
 
@@ -121,7 +122,8 @@ fn dip(sorted: &[f64], start: f64, length: f64) -> Option<f64> {
     if inside < LEAST_BEYOND as f64 {
         return None;
     }
-    // If no sample is left, half a sample stands in for those that a larger set would contain.
+    // If no sample is left, half a sample is used instead, because a larger set would probably
+    // contain some.
     let ended = |from: f64, to: f64| (from / to.max(0.5)).ln();
     let beside = (ended(all, before) / lead).min(ended(inside, behind) / length) * length;
     let (seen, expected) = (before - inside, inside * (beside.exp() - 1.0));
@@ -129,7 +131,7 @@ fn dip(sorted: &[f64], start: f64, length: f64) -> Option<f64> {
     // distribution with mean `expected`.
     let few = if seen > 0.0 { seen * (expected / seen).ln() } else { 0.0 };
     let chance = seen + few - expected;
-    // A dip without samples counts as if half a sample ended in it.
+    // A dip without samples is treated as if half a sample ended in it.
     let depth = beside / ended(before.max(inside + 0.5), inside);
     (seen < expected && chance < CHANCE && depth >= DEPTH).then_some(depth)
 }

@@ -1,19 +1,20 @@
-//! Confidence in the gain.
+//! Computes the confidence in the gain.
 //!
-//! There are two sources of uncertainty. First, the simulation is finite. Each replication has its
-//! own gain, because both policies meet the same arrivals and draws in it. Student's t for these
-//! gains gives an interval. Second, if the times are samples, another day would have given
-//! different samples. To measure that, the same number of samples is drawn from them with
-//! replacement, many times (the bootstrap, Efron 1979). For each draw, the best policy, per-shard
+//! There are two sources of uncertainty. First, the simulation is finite. Each replication yields
+//! one gain, because both policies meet the same arrivals and draws in it. These gains give an
+//! interval based on Student's t. Second, if the times are samples, another day would have given
+//! different samples. To measure this effect, the same number of samples is drawn from them with
+//! replacement many times (the bootstrap, Efron 1979). For each draw, the best policy, per-shard
 //! queuing and the bound are simulated at the same arrival rate. The variance of their results,
-//! minus the variance that the short runs explain, is the variance due to the samples. It is part
-//! of the interval of the gain, the confidence of the verdict, and the intervals of p99.
+//! minus the variance that the short runs explain, is the variance due to the samples. This
+//! variance is included in the interval of the gain, in the confidence in the verdict, and in the
+//! intervals of p99.
 //!
 //! This does not cover the gap between the model and reality. Advice depends on the assumptions
 //! that `curtail advise` prints.
 //!
-//! Cost: if the times are samples, half of the simulation budget for the given load; otherwise
-//! nothing.
+//! If the times are samples, the cost is half of the simulation budget for the given load.
+//! Otherwise there is no cost.
 
 use curtail_dist::seed;
 use curtail_kernel::hedge::Version;
@@ -31,14 +32,14 @@ use crate::outcome::Outcome;
 use crate::parallel::{self, Plan};
 use crate::student;
 
-/// Number of times that the samples are resampled.
+/// The number of times that the samples are resampled.
 const WORLDS: usize = 16;
 
-/// Simulation budget for all draws, as an equivalent number of queries under per-shard queuing.
+/// The simulation budget for all draws, expressed as a number of queries under per-shard queuing.
 const QUERIES: f64 = 20e6;
 
-/// Returns copies of this experiment with samples drawn from its samples. Empty if its times are
-/// distributions.
+/// Returns variants of this experiment whose samples are drawn from its own. The result is empty if
+/// its times are distributions.
 pub fn resampled(experiment: &Experiment) -> Vec<Experiment> {
     resampled_by(experiment, |rng| {
         let service = experiment.service.resampled(rng);
@@ -68,9 +69,9 @@ pub(super) fn resampled_by(
     (0..WORLDS).filter_map(one).collect()
 }
 
-/// Draws as many values as `of` has, in blocks of consecutive values. A block may begin at any
-/// value, and the first value follows the last one (the circular block bootstrap, Politis and
-/// Romano 1992).
+/// Draws as many values as `of` contains, in blocks of consecutive values. A block may begin at any
+/// value, and a block that reaches the last value continues with the first one (the circular block
+/// bootstrap, Politis and Romano 1992).
 pub(super) fn blocks(of: &[f64], block: usize, rng: &mut Pcg64Mcg) -> Vec<f64> {
     let count = of.len();
     let mut drawn = Vec::with_capacity(count + block);
@@ -87,7 +88,7 @@ pub(super) fn total(question: &Question<'_>) -> u64 {
     question.resampled.iter().map(|of| compared(&world(question, of), &SIMULATED)).sum()
 }
 
-/// Candidates in each world. The most expensive policy stands in for the one in question.
+/// Candidates in each world. The most expensive policy stands in for the policy to be examined.
 const SIMULATED: [Candidate; 3] = [
     Candidate::Policy(Policy::PSQ),
     Candidate::Policy(Policy::hedged(HedgeSpec::Rescue(Version::Preempt))),
@@ -101,9 +102,9 @@ fn world(question: &Question<'_>, of: &Experiment) -> Experiment {
 /// The confidence in the answer.
 #[derive(Debug)]
 pub(super) struct Sure {
-    /// Confidence intervals of the gain of the best policy.
+    /// The confidence intervals of the gain of the best policy.
     pub(super) gain_ci95: GainIntervals,
-    /// Probability that the verdict is right, including the randomness of the samples. `None`
+    /// The probability that the verdict is right, including the randomness of the samples. `None`
     /// without samples.
     pub(super) confidence: Option<f64>,
     /// Half the width of p99's confidence interval: for per-shard queuing, the best policy, and the
@@ -145,13 +146,13 @@ pub(super) fn sure(
     let interval = |percentile: f64| {
         let (runs, worlds) = (gains_of_runs(percentile)?, gains_of_worlds(percentile)?);
         let (gain, half) = (gained(percentile)?, variances(&runs, &worlds, shorter)?.half_width());
-        // A gain cannot exceed 100 % of p99.
+        // A gain cannot exceed 100 %.
         Some([gain - half, (gain + half).min(1.0)])
     };
     let confidence = || {
         let gain = gained(99.0).filter(|_| !done.is_empty())?;
         let (runs, Some(worlds)) = (gains_of_runs(99.0)?, gains_of_worlds(99.0)) else {
-            // Some worlds have no steady state, although the given one has.
+            // Some worlds have no steady state, although the given one has one.
             let steady = |world: &&Vec<Outcome>| world[0].stable && world[1].stable;
             return Some(done.iter().filter(steady).count() as f64 / done.len() as f64);
         };
@@ -169,7 +170,7 @@ pub(super) fn sure(
 /// Variances of a figure.
 #[derive(Clone, Copy, Debug)]
 struct Variances {
-    /// Variance of the mean of the runs.
+    /// The variance of the mean of the runs.
     by_runs: f64,
     /// Additional variance due to the samples.
     by_samples: f64,
@@ -177,7 +178,7 @@ struct Variances {
     of_world: f64,
 }
 
-/// Computes variances. `worlds` has one run per world. Each of these is shorter than a run of
+/// Computes variances. `worlds` contains one run per world. Each of these is shorter than a run of
 /// `runs` by the factor `shorter`.
 fn variances(runs: &[f64], worlds: &[f64], shorter: f64) -> Option<Variances> {
     let of_run = student::variance(runs)?;
@@ -194,10 +195,10 @@ impl Variances {
     }
 }
 
-/// Returns the probability that the verdict on `gain` is right. It is the lower of two values. One
-/// comes from the distance of the gain from the threshold. The other is the share of worlds that
-/// agree, or whose disagreement can be explained by chance within one world. The share matters if a
-/// few samples decide the verdict, because each world has either drawn them or not.
+/// Returns the probability that the verdict on `gain` is right. It is the lower of two values. The
+/// first depends on the distance of the gain from the threshold. The second is the share of worlds
+/// that agree, or whose disagreement can be explained by chance within one world. The share matters
+/// if the verdict depends on a few samples, which may be missing from a world.
 fn agreement(gain: f64, worlds: &[f64], variances: Variances) -> f64 {
     let Variances { by_runs, by_samples, of_world } = variances;
     let error = (by_runs + by_samples).sqrt().max(f64::MIN_POSITIVE);

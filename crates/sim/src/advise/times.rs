@@ -1,5 +1,5 @@
-//! Measured times in their usual forms: a file of service times, or a directory written by `curtail
-//! jitter`. Both the command line and the Python package read them with this module.
+//! Reads measured times in their usual forms: a file of service times, or a directory written by
+//! `curtail jitter`. Both the command line and the Python package use this module.
 
 use std::path::Path;
 
@@ -12,15 +12,15 @@ use crate::error::Error;
 use crate::experiment::{Experiment, UNIT_NS};
 use crate::parameters::Parameters;
 
-/// In a directory written by `curtail jitter`: P of each query, one per line.
+/// In a directory written by `curtail jitter`: The P of each query, one per line.
 pub const P: &str = "p.txt";
-/// J of each execution, one per line, in the order of execution.
+/// The J of each execution, one per line, in the order of execution.
 pub const J: &str = "j.txt";
 /// The hiccups that `curtail jitter` found in them, as JSON.
 pub const FOUND: &str = "result.json";
 
-/// Number of blocks in which executions are resampled, because hiccups come in clusters. `curtail
-/// jitter` uses the same number of stretches.
+/// The number of blocks in which executions are resampled, because hiccups occur in clusters.
+/// `curtail jitter` divides the executions into the same number of parts.
 const BLOCKS: usize = 30;
 
 /// Measured times.
@@ -35,19 +35,19 @@ pub enum Times {
 /// P of each query and J of each execution, from repeated executions.
 #[derive(Clone, Debug)]
 pub struct Repeated {
-    /// Their source, for messages.
+    /// The source of the times, for messages.
     pub name: String,
     /// P of each query, in ns.
     pub p_ns: Vec<f64>,
     /// J of each execution, in ns, in the order of execution.
     pub j_ns: Vec<f64>,
-    /// Whether they were written with units.
+    /// Whether the times were written with units.
     pub have_units: bool,
     /// The hiccups that `curtail jitter` found in them. `None` if its result is missing.
     pub found: Option<SampleSummary>,
 }
 
-/// The part of a `curtail jitter` result that is read here.
+/// The part of a `curtail jitter` result that this module reads.
 #[derive(Deserialize)]
 struct Found {
     queries: usize,
@@ -55,7 +55,7 @@ struct Found {
     seen: Seen,
 }
 
-/// All hiccups, with any cause.
+/// All hiccups, regardless of their cause.
 #[derive(Deserialize)]
 struct Seen {
     probability: f64,
@@ -105,7 +105,7 @@ impl Times {
         }
     }
 
-    /// Returns experiments whose times are drawn from these, with the same number of times in each.
+    /// Returns experiments whose times are drawn from these. Each has the same number of times.
     /// Their arrival rate is that of `experiment`, which uses these times. The differences between
     /// them show the uncertainty due to the samples.
     pub fn resampled(&self, parameters: &Parameters, experiment: &Experiment) -> Vec<Experiment> {

@@ -1,4 +1,4 @@
-//! Counts how requests ended, and how much work was wasted.
+//! Counts how requests ended and how much work was wasted.
 
 use std::ops::Range;
 
@@ -10,15 +10,15 @@ use super::spec::{Graph, Service};
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// With a response, by its deadline or later.
+    /// With a response, either by its deadline or later.
     Responded,
-    /// It was turned away, or a call that it needed was.
+    /// Either it or a call that it needed was turned away.
     Dropped,
     /// Its client gave up.
     TimedOut,
 }
 
-/// Results of one workflow in one run.
+/// The results of one workflow in one run.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct WorkflowOutcome {
     /// Its name.
@@ -27,34 +27,35 @@ pub struct WorkflowOutcome {
     pub offered: f64,
     /// Responses by their deadline, per second.
     pub goodput: f64,
-    /// Share of the requests whose response was late.
+    /// The share of the requests whose response was late.
     pub late: f64,
-    /// Share of the requests that were turned away.
+    /// The share of the requests that were turned away.
     pub dropped: f64,
-    /// Share of the requests that their clients gave up on.
+    /// The share of the requests that were abandoned by their clients.
     pub timed_out: f64,
-    /// Latencies of responses, in ms. Null if there are too few responses.
+    /// The latencies of responses, in ms. A figure is null if there are too few responses.
     pub latency_ms: Option<Figures>,
-    /// Latencies of responses, divided by their deadline.
+    /// The latencies of responses, divided by their deadline.
     pub lateness: Option<Figures>,
-    /// By service: the total admission rate of its processes, over the counted samples.
+    /// For each service, the total admission rate of its processes over the counted samples.
     pub rates: Vec<Rates>,
     /// One entry per sample of the run.
     pub series: Vec<Sample>,
 }
 
-/// Total admission rate of the processes of a service. Null if they are never limited.
+/// Total admission rate of the processes of a service. It is null if the processes are never
+/// limited.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Rates {
-    /// Name of the service.
+    /// The name of the service.
     pub service: String,
     /// Mean, in requests per second.
     pub mean: Option<f64>,
-    /// Standard deviation divided by the mean.
+    /// The standard deviation divided by the mean.
     pub swing: Option<f64>,
 }
 
-/// A mean and percentiles.
+/// The mean and the percentiles of a quantity.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Figures {
     /// The mean.
@@ -67,21 +68,21 @@ pub struct Figures {
     pub p99: f64,
 }
 
-/// A sample of a workflow: an interval of time, with the requests that ended in it.
+/// A sample of a workflow: a time interval, with the requests that ended in it.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Sample {
-    /// End of the interval.
+    /// The end of the interval.
     pub at_s: f64,
     /// Responses by their deadline.
     pub good: f64,
-    /// Responses that were late.
+    /// The number of responses that were late.
     pub late: f64,
-    /// Requests that were turned away, or that their clients gave up on.
+    /// The number of requests that were turned away or abandoned by their clients.
     pub failed: f64,
-    /// Median latency of the responses, in ms; 0 if there are none.
+    /// The median latency of the responses, in ms; 0 if there are none.
     pub p50_ms: f64,
-    /// By service: the total admission rate of its processes at the end of the interval, per
-    /// second; −1 for no limit.
+    /// For each service, the total admission rate of its processes at the end of the interval, per
+    /// second, or −1 if there is no limit.
     pub rates: Vec<f64>,
 }
 
@@ -98,11 +99,12 @@ pub struct Book {
     lateness: Histogram<u64>,
     /// By sample.
     pub series: Vec<Sample>,
-    /// The last sample in which a request ended, and the latencies of its responses so far, in ns.
+    /// The last sample in which a request has ended, and the latencies of the responses in that
+    /// sample, in ns.
     last: usize,
     took_ns: Vec<u64>,
-    /// Work of requests that have ended, in ns: of all requests, and of those without a response by
-    /// their deadline.
+    /// The work of all requests that have ended, and of those without a response by their deadline,
+    /// in ns.
     pub(super) work_ns: u128,
     pub(super) wasted_ns: u128,
 }
@@ -110,7 +112,7 @@ pub struct Book {
 const LATENESS_UNIT: f64 = 1e6;
 
 impl Book {
-    /// Makes the book of a workflow for a run with this number of samples.
+    /// Creates empty counts for a workflow in a run with this number of samples.
     #[must_use]
     pub fn new(name: &str, samples: usize) -> Self {
         let histogram = || Histogram::new_with_max(1 << 50, 3).expect("these bounds are right");
@@ -131,7 +133,7 @@ impl Book {
         }
     }
 
-    /// Counts a request that ended in sample `at`, `took_ns` after it was sent.
+    /// Counts a request that ended in the sample `at`, `took_ns` after it was sent.
     pub fn ended(
         &mut self,
         at: usize,
@@ -230,16 +232,16 @@ fn figures(histogram: &Histogram<u64>, unit: f64) -> Option<Figures> {
     })
 }
 
-/// Results of a service over the whole run.
+/// The results of a service over the whole run.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ServiceOutcome {
     /// Its name.
     pub name: String,
     /// Requests per second that its processes turned away.
     pub dropped_at_admission: f64,
-    /// Sub-tasks per second that expired before they were served.
+    /// The number of sub-tasks per second that expired before they were served.
     pub expired: f64,
-    /// By resource: its name, and the share of slot time in which it was held.
+    /// For each resource, its name and the share of its slot time for which it was held.
     pub utilization: Vec<(String, f64)>,
 }
 

@@ -1,5 +1,5 @@
-//! Clients: open ones send independently of responses, and closed ones send only after their
-//! previous request has ended.
+//! The clients of a graph. Open clients send independently of responses, and closed clients send
+//! only after their previous request has ended.
 
 use curtail_dist::seed;
 use rand_pcg::Pcg64Mcg;
@@ -10,10 +10,10 @@ use super::spec::{Clients, Graph};
 #[derive(Debug)]
 struct Sender {
     workflow: u32,
-    /// Seed of all its draws, which do not depend on other senders.
+    /// The seed of all its draws. The draws do not depend on other senders.
     seed: u64,
     clients: Clients,
-    /// Generator of the times between requests.
+    /// The generator of the times between requests.
     rng: Pcg64Mcg,
     sent: u64,
 }
@@ -25,7 +25,7 @@ pub struct Senders {
 }
 
 impl Senders {
-    /// Makes the clients of a graph.
+    /// Creates the clients of a graph.
     #[must_use]
     pub fn new(graph: &Graph, seed: u64) -> Self {
         let mut senders = Vec::new();
@@ -57,7 +57,7 @@ impl Senders {
         if of.clients.open.is_some() {
             return self.next_open(sender, from);
         }
-        // Closed clients must not all begin at the same time.
+        // Closed clients must not all send their first request at the same time.
         let spread = of.clients.think_ns.max(100_000_000) as f64;
         let at = from + (seed::unit(&mut of.rng) * spread) as u64;
         (at < of.clients.until_ns).then_some(at)
@@ -80,7 +80,7 @@ impl Senders {
         (at < of.clients.until_ns).then_some(at)
     }
 
-    /// Returns the time of a closed client's next request after the end of its last one.
+    /// Returns the time of a closed client's next request, given the end of its last one.
     pub fn next_closed(&mut self, sender: u32, now: u64, ending: Ending) -> Option<u64> {
         let Clients { open, think_ns, backoff_ns, until_ns, .. } =
             self.senders[sender as usize].clients;

@@ -2,8 +2,8 @@
 //! ([`super::guard`]).
 //!
 //! `fq` is fair queuing between workflows, and `rc` is end-to-end rate control with the drop rule.
-//! `timeouts` is the baseline of document 002 §5.3.1: one first-come, first-served queue, and
-//! clients that give up.
+//! `timeouts` is the baseline of document 002 §5.3.1, in which there is a single first-come,
+//! first-served queue and clients give up.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,13 +23,13 @@ pub struct Control {
 }
 
 impl Control {
-    /// Whether processes have no control at all.
+    /// Whether processes have no overload control at all.
     #[must_use]
     pub fn is_bare(self) -> bool {
         !self.is_fair && !self.rates && self.discipline == Discipline::Fifo && self.guard.is_none()
     }
 
-    /// Returns the guard of one process out of `processes`, if this control replaces flow control.
+    /// Returns the guard for one of `processes` processes, if this control replaces flow control.
     #[must_use]
     pub fn guard(self, processes: usize, seed: u64) -> Option<Box<dyn Guard>> {
         self.guard.map(|kind| kind.build(processes, seed))

@@ -1,4 +1,4 @@
-//! File format of a graph of services.
+//! The file format of a graph of services.
 
 use std::collections::BTreeMap;
 
@@ -8,27 +8,27 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphFile {
-    /// Simulated time, such as `60s`.
+    /// The length of the simulated time, such as `60s`.
     pub duration: String,
-    /// Requests sent before this time are not counted, nor are those sent less than one timeout
-    /// before the end.
+    /// Requests that are sent before this time are not counted. The same applies to those sent less
+    /// than one timeout before the end.
     #[serde(default = "zero")]
     pub warmup: String,
-    /// Interval at which rates and counts are sampled.
+    /// The interval at which rates and counts are sampled.
     #[serde(default = "one_second")]
     pub sample: String,
     /// One-way latency between two processes: a distribution.
     #[serde(default = "zero_network")]
     pub network: String,
-    /// Time after which a client gives up.
+    /// The time after which a client gives up.
     #[serde(default = "ten_seconds")]
     pub timeout: String,
     /// Parameters of the flow control, with the names of [`curtail_kernel::flow::Config::NAMES`].
-    /// In addition, `loss` is the share of announcements that are lost, and `delay` is the delay of
-    /// the others. Times are in seconds.
+    /// In addition, `loss` is the share of the announcements that are lost, and `delay` is the
+    /// delay of the other announcements. Times are in seconds.
     #[serde(default)]
     pub flow: BTreeMap<String, f64>,
-    /// Services. The first one is the entry.
+    /// Services. The first service is the entry.
     pub service: Vec<ServiceFile>,
     /// Workflows.
     pub workflow: Vec<WorkflowFile>,
@@ -40,19 +40,19 @@ pub struct GraphFile {
 pub struct ServiceFile {
     /// Its name.
     pub name: String,
-    /// Number of processes.
+    /// The number of processes.
     pub instances: u32,
-    /// How calls choose a process: `random`; `key` for the process of the request's partition;
-    /// `key:N` for the process of one of the partition's N blocks; or a pick of the kernel, such as
-    /// `c3`, which each caller runs by itself.
+    /// How calls to the service choose a process: `random`; `key` for the process of the request's
+    /// partition; `key:N` for the process of one of the partition's N blocks; or a pick of the
+    /// kernel, such as `c3`, which each caller runs by itself.
     #[serde(default = "random")]
     pub route: String,
-    /// Fluctuating speed of its processes.
+    /// The fluctuating speed of its processes.
     pub fluctuates: Option<FluctuationFile>,
-    /// Faults of single processes.
+    /// The faults of individual processes.
     #[serde(default)]
     pub fault: Vec<FaultFile>,
-    /// Resources of each process.
+    /// The resources of each process.
     #[serde(default)]
     pub resource: Vec<ResourceFile>,
 }
@@ -63,25 +63,24 @@ pub struct ServiceFile {
 pub struct ResourceFile {
     /// Its name.
     pub name: String,
-    /// Number of sub-tasks that can hold it at the same time.
+    /// The number of sub-tasks that can hold the resource at the same time.
     pub slots: u32,
-    /// Maximum number of waiting sub-tasks.
+    /// The maximum number of waiting sub-tasks.
     #[serde(default = "ten_thousand")]
     pub queue: u32,
-    /// Time at which its number of slots changes to `then_slots`.
+    /// The time at which the number of slots changes to `then_slots`.
     pub changes_at: Option<String>,
     /// See `changes_at`.
     pub then_slots: Option<u32>,
 }
 
-/// Fluctuating speed: each process is fast or slow with equal probability, drawn again after each
-/// interval.
+/// A fluctuating speed: in each interval, a process is fast or slow with equal probability.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FluctuationFile {
-    /// Length of the interval, such as `500ms`.
+    /// The length of the interval, such as `500ms`.
     pub every: String,
-    /// Factor by which all work takes longer at a slow process.
+    /// The factor by which all work takes longer at a slow process.
     pub times: f64,
 }
 
@@ -89,15 +88,15 @@ pub struct FluctuationFile {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FaultFile {
-    /// Index of the process in its service, from 0.
+    /// The index of the process in its service, from 0.
     pub instance: u32,
-    /// Start of the fault.
+    /// The start of the fault.
     pub at: String,
-    /// End of the fault.
+    /// The end of the fault.
     pub until: String,
-    /// Kind of the fault.
+    /// The kind of fault.
     pub kind: FaultKind,
-    /// Factor by which all work takes longer, for a slow process.
+    /// The factor by which all work takes longer, if the fault is a slow process.
     #[serde(default = "four_times")]
     pub times: f64,
 }
@@ -106,13 +105,14 @@ pub struct FaultFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FaultKind {
-    /// It dies, loses all its requests, refuses connections, and then restarts empty.
+    /// The process dies, loses all its requests, refuses connections, and then restarts without any
+    /// state.
     Down,
-    /// Its work takes longer.
+    /// The work of the process takes longer.
     Slow,
-    /// It serves, but announces no rates.
+    /// The process serves requests, but does not announce any rates.
     Silent,
-    /// It serves, but announces 0, impossibly large rates, or NaN.
+    /// The process serves requests, but announces 0, impossibly large rates, or NaN.
     Nonsense,
 }
 
@@ -122,25 +122,25 @@ pub enum FaultKind {
 pub struct WorkflowFile {
     /// Its name.
     pub name: String,
-    /// Time after which a request is late. `4x` means four times the mean time that a request takes
-    /// when it is the only one in the graph. The default is the timeout.
+    /// The time after which a request is late. `4x` means four times the mean time that a request
+    /// takes when it is the only one in the graph. The default is the timeout.
     pub deadline: Option<String>,
-    /// Number of partitions of its data.
+    /// The number of partitions of the workflow's data.
     #[serde(default = "four")]
     pub partitions: u32,
-    /// Its share of capacity, relative to other workflows.
+    /// The workflow's share of the capacity, relative to other workflows.
     #[serde(default = "one")]
     pub weight: f64,
-    /// Guaranteed requests per second.
+    /// The guaranteed number of requests per second.
     #[serde(default)]
     pub guarantee: f64,
-    /// Priority under the strict discipline, and for admission by priority. Larger values come
-    /// first.
+    /// The priority under the strict discipline and for admission by priority. Workflows with
+    /// larger values come first.
     #[serde(default)]
     pub priority: u32,
     /// Its clients.
     pub clients: Vec<ClientsFile>,
-    /// Steps by service or `service/endpoint`.
+    /// The steps for each service or `service/endpoint`.
     pub at: BTreeMap<String, Vec<String>>,
 }
 
@@ -148,21 +148,21 @@ pub struct WorkflowFile {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientsFile {
-    /// Open clients: requests per second, as a Poisson process.
+    /// For open clients, the number of requests per second. They form a Poisson process.
     pub open: Option<f64>,
-    /// Closed clients: the number of clients, each of which waits for its response before it sends
-    /// again.
+    /// For closed clients, the number of clients. Each of them waits for its response before it
+    /// sends its next request.
     pub closed: Option<u32>,
-    /// Pause of a closed client after a response.
+    /// The pause of a closed client after a response.
     #[serde(default = "zero")]
     pub think: String,
     /// Additional pause of a closed client after a request that failed.
     #[serde(default = "backoff")]
     pub backoff: String,
-    /// Time at which they begin.
+    /// The time at which the clients begin to send.
     #[serde(default = "zero")]
     pub from: String,
-    /// Time at which they stop sending. The default is the end of the run.
+    /// The time at which the clients stop sending. The default is the end of the run.
     pub until: Option<String>,
     /// Whether these clients keep their load when the load of the graph is multiplied.
     #[serde(default)]

@@ -1,15 +1,16 @@
-//! Graphs of services: requests enter, call other services and use resources, with or without
-//! end-to-end control.
+//! Simulates graphs of services, in which requests call other services and use resources, with or
+//! without end-to-end control.
 //!
-//! Source: document 002 §5.3. Its experiments are written as such graphs (`eval/soa`). Every
-//! process is the kernel's [`curtail_kernel::flow::Process`], which `curtail-flow` runs in real
-//! time.
+//! Source: document 002 §5.3. The experiments in that document are available as such graphs
+//! (`eval/soa`). Every process is the kernel's [`curtail_kernel::flow::Process`], which
+//! `curtail-flow` runs in real time.
 //!
 //! The following is simulated exactly, even under faults ([`FaultKind`]): admission, queues,
-//! resources, deadlines, and the loop that adapts rates. Simplified: the processes' own processing
-//! takes no time. Of all messages, only the announcements that answer polls can be lost or late.
-//! Cancellation is immediate: with rate control, a request that has failed, or that its client gave
-//! up on, stops everywhere at the same time, as if its futures were dropped.
+//! resources, deadlines, and the loop that adapts rates. Other aspects are simplified: the
+//! processes' own processing takes no time. The only messages that can be lost or late are the
+//! announcements that answer polls. Cancellation is immediate: with rate control, a request that
+//! has failed or was abandoned by its client stops everywhere at the same time, as if its futures
+//! were dropped.
 
 mod books;
 mod clients;
@@ -42,15 +43,15 @@ pub use spec::{Graph, GraphError, Service, Workflow};
 /// The result of one run.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct GraphOutcome {
-    /// Name of the control.
+    /// The name of the control.
     pub control: String,
-    /// Share of all work that was done for requests without a response by their deadline.
+    /// The share of all work that was done for requests without a response by their deadline.
     pub wasted_work: f64,
     /// By workflow.
     pub workflows: Vec<WorkflowOutcome>,
     /// All workflows together.
     pub all: WorkflowOutcome,
-    /// By service, for the whole run including the warm-up.
+    /// The results of each service for the whole run, including the warm-up.
     pub services: Vec<ServiceOutcome>,
 }
 

@@ -1,4 +1,5 @@
-//! Parts of a simulation ([`super::simulation`]): visits, requests, sub-tasks, processes, events.
+//! The parts of a simulation ([`super::simulation`]): visits, requests, sub-tasks, processes and
+//! events.
 
 use curtail_dist::seed;
 use curtail_kernel::flow::{
@@ -13,7 +14,7 @@ use super::plan::Plan;
 use super::spec::{Announces, Deadline, Graph, Workflow};
 
 pub(super) const NONE: u32 = u32::MAX;
-/// Parent of a frame whose caller has died.
+/// The parent of a frame whose caller has died.
 pub(super) const ORPHAN: u32 = u32::MAX - 1;
 
 /// A visit to a process.
@@ -24,20 +25,20 @@ pub(super) struct Frame {
     pub(super) node: u32,
     pub(super) parent: u32,
     pub(super) step: u32,
-    /// Calls that have not returned.
+    /// The number of calls that have not returned.
     pub(super) pending: u32,
     pub(super) failed: bool,
-    /// Whether it is at its process, rather than on the network.
+    /// Whether the visit is at its process rather than on the network.
     pub(super) is_here: bool,
-    /// Whether its own process turned it away or let it expire in a queue.
+    /// Whether the visited process itself turned the visit away or let it expire in a queue.
     pub(super) refused: bool,
-    /// Total time and work of this step's calls so far.
+    /// The total time and work of the calls of this step that have returned.
     pub(super) sum: Spent,
     pub(super) progress: Progress,
     pub(super) admitted: Timestamp,
     /// The caller's resource that this call holds, and the caller's job for it.
     pub(super) holds: Option<(ResourceId, JobId)>,
-    /// Copy in the caller's cell, if the caller picks.
+    /// The copy in the caller's cell, if the caller picks processes.
     pub(super) copy: Option<CopyId>,
 }
 
@@ -49,14 +50,14 @@ pub(super) struct Root {
     pub(super) sent: u64,
     pub(super) deadline_ns: u64,
     pub(super) work_ns: u64,
-    /// How it ended for its client. `None` while the client waits.
+    /// How the request ended for its client. `None` while the client waits.
     pub(super) ended: Option<Ending>,
     pub(super) is_good: bool,
     /// Whether its remaining work is skipped.
     pub(super) is_cancelled: bool,
     /// Whether its first frame has returned.
     pub(super) has_returned: bool,
-    /// Number of frames whose callers have died.
+    /// The number of frames whose callers have died.
     pub(super) orphans: u32,
 }
 
@@ -64,8 +65,8 @@ pub(super) struct Root {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task {
     pub(super) frame: u32,
-    /// Time for which it holds the resource. If `node` is not [`NONE`], it holds the resource
-    /// during the call to that node instead.
+    /// The time for which the sub-task holds the resource. If `node` is not [`NONE`], the sub-task
+    /// holds the resource during the call to that node instead.
     pub(super) ns: u64,
     pub(super) node: u32,
     pub(super) requested: u64,
@@ -96,23 +97,23 @@ pub(super) struct Instance {
     pub(super) guard: Option<Box<dyn Guard>>,
     /// By resource.
     pub(super) jobs: Vec<Jobs>,
-    /// Links to the processes that it calls, by instance.
+    /// The links to the called processes, by instance.
     pub(super) links: Vec<Option<InstanceId>>,
-    /// Cells with which it picks, by service.
+    /// The cells that pick the called processes, by service.
     pub(super) picks: Vec<Option<Box<dyn Scheduler>>>,
     pub(super) due_at: u64,
     /// Frames at this process.
     pub(super) here: u32,
-    /// Time at which it went down; [`u64::MAX`] while it is up.
+    /// The time at which the process went down, or [`u64::MAX`] while it is up.
     pub(super) down_at: u64,
-    /// Number of times it has died.
+    /// The number of times that the process has died.
     pub(super) deaths: u32,
     /// Factors by which work takes longer: one from a fault, and one from fluctuation.
     pub(super) slower: [f64; 2],
     pub(super) announces: Announces,
 }
 
-/// An announcement on its way.
+/// An announcement that is on its way.
 pub(super) struct Mail {
     pub(super) to: u32,
     /// The receiver's `deaths` when the announcement was sent. A receiver that has restarted since
@@ -136,7 +137,7 @@ pub(super) enum Event {
     Announcement,
 }
 
-/// Number of sample requests for estimating the mean time of a request that is the only one in the
+/// The number of sample requests for estimating the mean time of a request that is alone in the
 /// graph.
 const SAMPLES: u64 = 400;
 

@@ -1,5 +1,6 @@
-//! The course of one request, drawn before it begins. All controls therefore meet the same
-//! requests, and the time that a request would take if it were alone in the graph can be computed.
+//! The course of one request, which is drawn before the request begins. All controls therefore meet
+//! the same requests, and the time that a request would take if it were alone in the graph can be
+//! computed.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +10,14 @@ use rand_pcg::Pcg64Mcg;
 
 use super::spec::{Graph, Route, Step, Workflow};
 
-/// One act of a visit to a process.
+/// One action of a visit to a process.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the comments on the variants cover the fields")]
 pub enum Act {
     /// Holds a resource for the given time.
     Use { resource: u32, ns: u64 },
-    /// Calls these nodes in parallel. While it runs, each call holds the resource `via`, if there
-    /// is one.
+    /// Calls these nodes in parallel. Each call holds the resource `via`, if there is one, while
+    /// the call runs.
     Call { first: u32, count: u32, via: Option<u32> },
 }
 
@@ -25,15 +26,15 @@ pub enum Act {
 pub struct Node {
     /// Index among all instances of all services.
     pub instance: u32,
-    /// Slots of the scarcest resource that it uses there, or 0 if it uses none.
+    /// The number of slots of the scarcest resource that the visit uses, or 0 if it uses none.
     slots: u32,
     acts: (u32, u32),
 }
 
-/// A request: nodes and their acts. The nodes that a node calls come after it.
+/// A request: its nodes and their actions. The nodes that a node calls come after the node itself.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Visits. The first one is at the entry.
+    /// The visits. The first visit is at the entry.
     pub nodes: Vec<Node>,
     /// The priority of its user, 0 to 127.
     pub user: u32,
@@ -82,7 +83,7 @@ impl Plan {
         plan
     }
 
-    /// Returns the act of a node at this step, or `None` after the last.
+    /// Returns the action of a node at this step, or `None` after the last step.
     #[must_use]
     pub fn act(&self, node: u32, step: u32) -> Option<Act> {
         let (begin, end) = self.nodes[node as usize].acts;
@@ -90,8 +91,8 @@ impl Plan {
     }
 
     /// Returns the time, in ns, that the request takes if it is alone in the graph. Parallel calls
-    /// of the request wait for each other if they meet at one process. They are assumed to keep its
-    /// slots busy.
+    /// of the request wait for each other if they visit the same process. Such calls are assumed to
+    /// keep all slots of the process busy.
     pub(super) fn isolated_ns(&self, network_ns: u64) -> u64 {
         let mut took = vec![0_u64; self.nodes.len()];
         for at in (0..self.nodes.len()).rev() {
@@ -110,7 +111,7 @@ impl Plan {
     }
 
     /// Returns the time from the start of parallel calls until the last of them ends. `took`
-    /// contains the time of each node.
+    /// contains the time that each node takes.
     fn together_ns(&self, calls: std::ops::Range<usize>, took: &[u64]) -> u64 {
         let longest = took[calls.clone()].iter().max().copied().unwrap_or(0);
         let mut sums = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Replications: the same graph with several seeds, and confidence intervals of the means.
+//! Simulates the same graph with several seeds, and computes confidence intervals of the means.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,16 +7,16 @@ use super::{Control, Graph, GraphOutcome, run};
 use crate::parallel::{self, Plan};
 use crate::student;
 
-/// Results of a control, over all replications.
+/// The results of a control over all replications.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Replicated {
     /// Means over the replications. A figure is null if any replication lacks it.
     #[serde(flatten)]
     pub mean: GraphOutcome,
-    /// Half the width of the 95 % confidence intervals, in the same shape. Null if there is only
-    /// one replication.
+    /// Half the width of the 95 % confidence intervals, in the same structure. Null if there is
+    /// only one replication.
     pub ci95: Value,
-    /// Number of replications.
+    /// The number of replications.
     pub replications: u32,
 }
 
@@ -44,8 +44,8 @@ pub fn replicate(
     outcomes.chunks(replications as usize).map(of).collect()
 }
 
-/// Combines values of the same shape, number by number. Anything that is not a number is taken from
-/// the first value. A null in any of the values gives null.
+/// Combines values of the same structure, number by number. Anything that is not a number is taken
+/// from the first value. If any of the values is null, the result is null.
 fn combine(values: &[&Value], how: &impl Fn(&[f64]) -> Option<f64>) -> Value {
     let Some(first) = values.first() else { return Value::Null };
     match first {

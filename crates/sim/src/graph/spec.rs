@@ -2,8 +2,8 @@
 //!
 //! A step is one line in a small language. `use disk exp:4ms` holds a resource for a time drawn
 //! from a distribution. `call bs/read x20 via connections` sends 20 parallel calls to an endpoint
-//! of another service. While it runs, each call holds a resource of the caller. Steps run one after
-//! the other.
+//! of another service. Each of these calls holds a resource of the caller while it runs. Steps run
+//! one after the other.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::file::{
     ClientsFile, FaultKind, FluctuationFile, GraphFile, ResourceFile, ServiceFile, WorkflowFile,
 };
 
-/// Reason why a graph cannot be simulated, with the place and the fix.
+/// The reason why a graph cannot be simulated, with the place and the fix.
 #[derive(Debug, thiserror::Error)]
 #[error("{at}: {why}")]
 pub struct GraphError {
@@ -46,7 +46,7 @@ pub(super) enum Route {
     Key {
         blocks: u32,
     },
-    /// Each caller picks processes by itself, with this policy.
+    /// Each caller picks processes with this policy, independently of other callers.
     Pick(Policy),
 }
 
@@ -59,7 +59,7 @@ pub(super) enum Change {
     },
     Down,
     Up,
-    /// All of its work takes this many times as long.
+    /// All work of the process takes this many times as long.
     Slower(f64),
     Announces(Announces),
 }
@@ -76,23 +76,24 @@ pub(super) enum Announces {
 pub struct Service {
     /// Its name.
     pub name: String,
-    /// Number of processes.
+    /// The number of processes.
     pub instances: u32,
     pub(super) route: Route,
-    /// Resources of each process.
+    /// The resources of each process.
     pub resources: Vec<flow::ResourceSpec>,
-    /// Names of the resources.
+    /// The names of the resources.
     pub names: Vec<String>,
-    /// Changes: time in ns, index of the process or `None` for all, and the change.
+    /// The changes: the time in ns, the index of the process (or `None` for all processes), and the
+    /// change.
     pub(super) changes: Vec<(u64, Option<u32>, Change)>,
-    /// Interval in ns at which each process draws its speed, and the factor by which work takes
-    /// longer at a slow one.
+    /// The interval in ns at which each process draws its speed, and the factor by which work takes
+    /// longer at a slow process.
     pub(super) fluctuates: Option<(u64, f64)>,
 }
 
 impl Service {
-    /// Whether its processes never change and calls go to the processes that were drawn with the
-    /// request.
+    /// Whether the service's processes never change and all calls go to the processes that were
+    /// drawn with the request.
     #[must_use]
     pub fn is_steady(&self) -> bool {
         let picks = matches!(self.route, Route::Pick(_));
@@ -125,7 +126,7 @@ pub struct Workflow {
     pub name: String,
     pub(super) deadline: Option<Deadline>,
     pub(super) partitions: u32,
-    /// Settings made by operators.
+    /// The settings that operators have made.
     pub settings: flow::Workflow,
     pub(super) clients: Vec<Clients>,
     /// The first one is the entry.
@@ -138,24 +139,24 @@ pub struct Graph {
     /// Simulated time.
     pub duration_ns: u64,
     pub(super) warmup_ns: u64,
-    /// Interval at which counts and rates are sampled.
+    /// The interval at which counts and rates are sampled.
     pub sample_ns: u64,
     pub(super) network: Distribution,
-    /// Time after which a client gives up.
+    /// The time after which a client gives up.
     pub timeout_ns: u64,
     /// Parameters of the flow control.
     pub flow: flow::Config,
-    /// Share of announcements that are lost.
+    /// The share of announcements that are lost.
     pub(super) loss: f64,
-    /// Delay of announcements.
+    /// The delay of announcements.
     pub(super) delay_ns: u64,
     /// Services. The first one is the entry.
     pub services: Vec<Service>,
-    /// Workflows with their clients.
+    /// The workflows with their clients.
     pub workflows: Vec<Workflow>,
 }
 
-/// Maximum number of calls of one request.
+/// The maximum number of calls of one request.
 const MOST_NODES: u64 = 100_000;
 
 impl Graph {
@@ -226,7 +227,7 @@ impl Graph {
     /// Returns the graph with another value for a flow-control parameter.
     ///
     /// # Errors
-    /// The parameter does not exist, or the value is out of its range.
+    /// The parameter does not exist, or the value is out of range.
     pub fn tuned(mut self, name: &str, value: f64) -> Result<Self, GraphError> {
         let mut set = Ok(());
         match name {
@@ -283,8 +284,8 @@ impl Graph {
         Ok(self.scaled(1.0 / f64::from(by), |_| true))
     }
 
-    /// Returns the graph with its load multiplied: both the rate of open clients and the number of
-    /// closed ones. Clients with a fixed load keep it.
+    /// Returns the graph with a multiple of its load: both the rate of open clients and the number
+    /// of closed clients are multiplied. The load of clients with a fixed load does not change.
     #[must_use]
     pub fn loaded(self, times: f64) -> Self {
         self.scaled(times, |clients| !clients.fixed)

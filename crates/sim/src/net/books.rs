@@ -1,4 +1,4 @@
-//! The state of the clients' queries and copies, and how the actions of cells change it.
+//! The state of the clients' queries and copies, and the effects of the cells' actions on it.
 
 use curtail_kernel::stage::Priority;
 use curtail_kernel::{Action, CopyId, Feedback, QueryId, Role, ServerId, ShedReason, StartReason};
@@ -12,7 +12,7 @@ use crate::sink::{Answered, Sink};
 pub(super) struct Client {
     pub(super) queries: Vec<QueryState>,
     pub(super) free: Vec<u32>,
-    /// The number of each copy, by slot.
+    /// The number of the copy in each of the cell's slots.
     pub(super) copies: Vec<u32>,
     pub(super) deadline_ns: u64,
 }
@@ -26,7 +26,7 @@ pub(super) struct QueryState {
     pub(super) arrived_ns: u64,
     /// P.
     pub(super) work_ns: f64,
-    /// J of its first two copies.
+    /// The J of its first two copies.
     pub(super) jitter_ns: [f64; 2],
     pub(super) group: u32,
     pub(super) repairs: bool,
@@ -41,11 +41,11 @@ impl QueryState {
     }
 }
 
-/// Marks a copy that is between two stages, or has not reached its first stage.
+/// Marks a copy that is between two stages or has not reached its first stage.
 pub(super) const ON_ITS_WAY: u32 = u32::MAX;
 
-/// A copy, with everything that servers need to know about it. Looking it up in the client's tables
-/// would be slow, because these are almost never in a cache at that time.
+/// A copy, with everything that servers need to know about it. Looking up this data in the client's
+/// tables would be slow, because these are almost never in a cache at that time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Copy {
     pub(super) id: CopyId,
@@ -56,14 +56,14 @@ pub(super) struct Copy {
     pub(super) priority: Priority,
     /// Whether it is no longer needed.
     pub(super) purged: bool,
-    /// Index of its present or last stage in its path. 0 is the server's own stage.
+    /// The index of its present or last stage in its path. 0 is the server's own stage.
     pub(super) stage: u32,
-    /// Its present stage, and its job there.
+    /// The copy's present stage, and its job there.
     pub(super) at: u32,
     pub(super) job: u32,
     pub(super) work_ns: f64,
     pub(super) began_ns: u64,
-    /// Feedback of its server.
+    /// The feedback of its server.
     pub(super) feedback: Feedback,
 }
 
@@ -90,7 +90,7 @@ impl Rest {
                 self.fail(client, query, sink);
             }
             Action::Probe { server } => self.probe(now, client, server),
-            // Nothing fails here, so nothing is lost or ejected.
+            // Servers do not fail here, so no copy is lost and no server is ejected.
             Action::Lose { .. } | Action::Eject { .. } | Action::Restore { .. } => {}
         }
     }
@@ -164,7 +164,7 @@ impl Rest {
         if request == REPAIR {
             return;
         }
-        // The query ends with the response that is being handled.
+        // The response that is being handled ends the query.
         let useful_ns = self.service_ns;
         let latency_ns = now - arrived_ns;
         let waited_ns = served_ns - arrived_ns;
@@ -184,7 +184,7 @@ impl Rest {
         }
     }
 
-    /// Records a response. The query's service began with this copy or an earlier one.
+    /// Records a response. The service of the query began with this copy or an earlier one.
     pub(super) fn record_response(&mut self, number: u32) -> Feedback {
         let Copy { client, query, request, began_ns, feedback, .. } = self.copies[number as usize];
         self.service_ns = feedback.service_ns;

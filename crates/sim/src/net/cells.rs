@@ -12,7 +12,7 @@ use crate::experiment::{Experiment, Setup};
 use crate::shared::Shared;
 
 impl Setup<'_> {
-    /// Makes the cells of clients that share servers. They share their read-only data.
+    /// Creates the cells of clients that share servers. The cells share their read-only data.
     pub(crate) fn shared_cells(
         &self,
         shared: &Shared,
@@ -22,7 +22,7 @@ impl Setup<'_> {
         let Experiment { servers, slots, .. } = self.experiment;
         let count = servers.len() as u32;
         let ring = |g: u32| (0..shared.replicas).map(|at| ServerId((g + at) % count)).collect();
-        // After the rings, there is one group per server, for read repairs.
+        // After the rings, there is one more group per server, for read repairs.
         let single = (0..count).filter(|_| shared.repair > 0.0).map(|one| vec![ServerId(one)]);
         let topology = Topology {
             servers: vec![Server { slots: shared.client_slots.unwrap_or(*slots) }; servers.len()],
@@ -55,7 +55,7 @@ impl Setup<'_> {
     }
 }
 
-/// Makes one cell per generator.
+/// Creates one cell per generator.
 struct Cells(Vec<Rng>);
 
 impl Driver for Cells {

@@ -1,4 +1,4 @@
-//! Compares one stage with two classes of jobs to closed forms.
+//! Compares a stage that serves two classes of jobs with closed forms.
 
 use curtail_dist::seed;
 use curtail_kernel::stage::Priority;
@@ -13,7 +13,7 @@ fn exp(rng: &mut rand_pcg::Pcg64Mcg, mean: f64) -> f64 {
     -(1.0 - seed::unit(rng)).ln() * mean * UNIT
 }
 
-/// Returns the mean sojourn of the jobs of each priority. They arrive at these rates and take
+/// Returns the mean sojourn of the jobs of each priority. The jobs arrive at these rates and take
 /// exponential times with mean 1.
 fn sojourns(slots: u32, rates: [f64; 2], chunk_ns: u64, seed: u64) -> [f64; 2] {
     let mechanism = Mechanism { chunk_ns, stop_ns: 0 };
@@ -54,7 +54,7 @@ fn assert_agrees(slots: u32, rates: [f64; 2], chunk_ns: u64, truth: [f64; 2]) {
     }
 }
 
-/// Probability of waiting in M/M/k (Erlang C). The load is in units of servers.
+/// The probability that a job waits in M/M/k (Erlang C). The load is in units of servers.
 fn erlang_c(slots: u32, load: f64) -> f64 {
     let (mut term, mut sum) = (1.0, 0.0);
     for k in 0..slots {
@@ -72,7 +72,8 @@ const LOW: f64 = 0.3;
 fn with_preemption_the_second_class_does_not_delay_the_first() {
     let (one, all) = (1.0 - HIGH, 1.0 - HIGH - LOW);
     assert_agrees(1, [HIGH, LOW], 0, [1.0 / one, 1.0 / (one * all)]);
-    // The same with several servers. The total number of jobs is the same as with a single class.
+    // The same comparison with several servers. The mean total number of jobs is the same as with a
+    // single class.
     for slots in [2, 4] {
         let k = f64::from(slots);
         let sojourn = |rate: f64| 1.0 + erlang_c(slots, rate) / (k - rate);
@@ -87,8 +88,8 @@ fn without_preemption_the_first_class_waits_only_for_running_jobs() {
     let (one, all) = (1.0 - HIGH, 1.0 - HIGH - LOW);
     for slots in [1, 4] {
         let k = f64::from(slots);
-        // Cobham: the residual work of running jobs, divided by the capacity that the class and
-        // those above it leave.
+        // Cobham's formula: the residual work of the running jobs, divided by the share of capacity
+        // that this class and the higher ones leave free.
         let residual = erlang_c(slots, (HIGH + LOW) * k) * all * k / (k * all);
         let waits = [residual / (k * one), residual / (k * one * all)];
         assert_agrees(slots, [HIGH * k, LOW * k], NEVER, waits.map(|wait| 1.0 + wait));

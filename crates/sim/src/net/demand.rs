@@ -1,4 +1,4 @@
-//! Demand: draws the client, the group and the work of each request.
+//! Draws the client, the group and the work of each request.
 //!
 //! All draws come from their own streams, in the order of arrivals, independently of the policy.
 
@@ -15,9 +15,9 @@ pub(super) struct NewRequest {
     pub(super) group: u32,
     /// P.
     pub(super) work_ns: f64,
-    /// J of the first two copies.
+    /// The J of the first two copies.
     pub(super) jitter_ns: [f64; 2],
-    /// Whether all servers of its group read it.
+    /// Whether all servers of the request's group read it.
     pub(super) repairs: bool,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct Demand {
     clients: u32,
     groups: u32,
     servers: u32,
-    /// Number of busy clients, and their share of the demand. Busy clients come first.
+    /// The number of busy clients, and their share of the demand. Busy clients come first.
     busy: (u32, f64),
     repair: f64,
     service: Distribution,

@@ -1,19 +1,19 @@
-//! Servers that clients share. Each client has its own kernel cell. All clients send to the same
-//! servers over a network, and learn about each other only from the servers' feedback.
+//! Simulates servers that clients share. Each client has its own kernel cell. All clients send to
+//! the same servers over a network, and learn about each other only from the servers' feedback.
 //!
 //! Source: document 002 §4.4.2, the simulator of C3. A shard ([`crate::shard`]) has one cell and
-//! its own servers, so it orders only its own events. Here, one order covers all events. A request
-//! goes to one group, a ring of neighbors. Simultaneous events happen in this order: speeds change,
-//! copies end, messages arrive at servers and then at clients, deadlines of cells pass, and
-//! requests arrive.
+//! its own servers, so only its own events must be ordered. Here, there is a single order for all
+//! events. A request goes to one group, a ring of neighbors. Simultaneous events happen in this
+//! order: speeds change, copies end, messages arrive at servers and then at clients, deadlines of
+//! cells pass, and requests arrive.
 //!
 //! Deviations from the source: requests come from one Poisson process instead of 200 that add up to
 //! the same rate. When the speed changes, a running request continues at the new speed. Read
 //! repairs are separate queries, which wait for tokens like any other query.
 //!
 //! Cost per request: three kernel events, and a total of three messages and job completions. Each
-//! message or job completion costs O(1), plus an update of the agenda of the slots. Memory:
-//! O(clients · servers + open requests).
+//! message or job completion costs O(1), plus an update of the slots' agenda. Memory: O(clients ·
+//! servers + open requests).
 
 mod books;
 mod cells;
@@ -48,12 +48,12 @@ use servers::Servers;
 /// The clients, the servers, and the messages between them.
 pub(crate) struct SharedShard {
     cells: Vec<Box<dyn Scheduler>>,
-    /// By client: the next deadline of its cell.
+    /// The next deadline of each client's cell.
     timers: Heaps<u64>,
     demand: Demand,
     /// The pending change of the first server's speed.
     turn: Option<Turn>,
-    /// Time of the last arrival.
+    /// The time of the last arrival.
     now: u64,
     rest: Rest,
 }
@@ -66,9 +66,9 @@ struct Rest {
     servers: Servers,
     stages: u32,
     path: Path,
-    /// Draws J of third and further copies.
+    /// Draws the J of third and further copies.
     jitter: Option<(Draws, JitterOf)>,
-    /// Open copies by number. The number also names the copy's job.
+    /// Open copies by number. The number also identifies the copy's job.
     copies: Vec<Copy>,
     free: Vec<u32>,
     requests: Lane<ToServer>,
@@ -77,16 +77,17 @@ struct Rest {
     /// Read repairs that are about to begin: the query's group, the server that already reads it,
     /// and its work.
     repairs: Vec<(u32, ServerId, f64)>,
-    /// Copies that have stopped at their client. The client's cell has not received the event yet.
+    /// The copies that have stopped at their client. The client's cell has not received the event
+    /// yet.
     stopped: Vec<u32>,
-    /// Number of servers, and number of groups.
+    /// The number of servers and the number of groups.
     count: u32,
     rings: u32,
     replicas: u32,
     open: u64,
     /// Whether a server's queue overflowed.
     overflowed: bool,
-    /// Execution time of the copy whose response is being handled.
+    /// The execution time of the copy whose response is being handled.
     service_ns: u64,
     meter: Meter,
     scores: Option<Scores>,
@@ -110,8 +111,8 @@ enum ToServer {
 enum ToClient {
     Finished(u32),
     Stopped(u32),
-    /// Contains the copy's id, because its number may belong to another copy when this message
-    /// arrives.
+    /// The message contains the copy's id, because the copy's number may belong to another copy
+    /// when the message arrives.
     Started {
         client: u32,
         copy: CopyId,
@@ -128,7 +129,7 @@ enum ToClient {
 }
 
 impl SharedShard {
-    /// Makes the servers that clients share, or those of the shard with this index.
+    /// Creates the servers that clients share, or those of the shard with this index.
     pub(crate) fn new(setup: &Setup<'_>, shared: &Shared, shard: u32) -> Result<Self, Error> {
         let experiment = setup.experiment;
         let (servers, clients) = (experiment.servers.len() as u32, shared.clients);
@@ -221,7 +222,7 @@ impl SharedShard {
         }
     }
 
-    /// Changes the speed of the first server, or brings it up.
+    /// Changes the speed of the first server, or marks the server as up.
     fn turn_first(&mut self, now: u64, sink: &mut Sink) {
         let Some(Turn { before, after, .. }) = self.turn.take() else { return };
         self.rest.servers.set_speed(now, 0, after);
@@ -283,7 +284,8 @@ impl SharedShard {
     ) {
         let Rest { count, rings, replicas, .. } = self.rest;
         for server in (0..replicas).map(|member| (group + member) % count) {
-            // Do not read from a server that is down, because no client would wait for it.
+            // Do not read from a server that is down, because no client would wait for its
+            // response.
             let up = self.cells[client as usize].core().server(ServerId(server)).up;
             if server != taken.0 && up {
                 let query = QueryState::new(REPAIR, now, work_ns, rings + server);
@@ -312,7 +314,7 @@ impl SharedShard {
         self.feed(now, client, &event, sink);
     }
 
-    /// Ends a copy that has returned to its client, done or stopped.
+    /// Ends a copy that has returned to its client, either done or stopped.
     fn end_copy(&mut self, now: u64, ended: Option<(u32, bool)>, sink: &mut Sink) {
         let Some((number, is_done)) = ended else { return };
         let Copy { id: copy, client, .. } = self.rest.copies[number as usize];
@@ -350,8 +352,8 @@ impl Part for SharedShard {
         self.advance(now, sink);
         let shared = to.experiment.shared.as_ref();
         if let Some((shared, surge)) = shared.and_then(|shared| Some((shared, shared.surge?))) {
-            // The additional demand comes from the first clients. The rest comes from all clients
-            // alike, as before.
+            // The additional demand comes from the first clients. The rest of the demand comes
+            // equally from all clients, as before.
             let before = surge.before / surge.utilization;
             let share =
                 1.0 - before + before * f64::from(surge.clients) / f64::from(shared.clients);

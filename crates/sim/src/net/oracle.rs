@@ -1,4 +1,4 @@
-//! The oracle: clients that see the current queue and speed of every server.
+//! The oracle, under which clients see the current queue and speed of every server.
 //!
 //! Source: document 002 §4.4.2, "Oracle (ORA)": the replica with the least instantaneous q/μ. It is
 //! not a policy, because no real client has this information. It is not a bound either, because it
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use curtail_kernel::balance::Pick;
 use curtail_kernel::{Avoid, GroupId, Levels, Rng, ServerId};
 
-/// By server: (q + 1) / μ, as the bits of a float.
+/// For each server, (q + 1) / μ as the bits of a float.
 #[derive(Clone, Debug)]
 pub(crate) struct Scores(Arc<[AtomicU64]>);
 

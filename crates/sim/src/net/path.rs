@@ -1,5 +1,5 @@
-//! The path of copies: the stage of their server, then further stages. Purges follow copies along
-//! it.
+//! The path of copies: first the stage of their server, then further stages. Purges follow copies
+//! along the path.
 //!
 //! Source: document 003 §3.1 and Figure 3. A purge arrives like any message, and finds its copy at
 //! its present position: in a queue, in a slot, or at a later stage of the path. A legacy stage
@@ -15,19 +15,19 @@ use super::servers::Ended;
 use super::{Rest, ToClient, ToServer};
 use crate::shared::Hop;
 
-/// A further stage of the path: one behind each server, or one in front of each client.
+/// A further stage of the path. There is one instance after each server, or one before each client.
 pub(super) struct Further {
     hop: Hop,
-    /// The first stage of its kind.
+    /// The first of the stages of this kind.
     base: u32,
     stream: u64,
 }
 
-/// The further stages, in order: those of servers, then those of clients.
+/// The further stages, in order: first those of servers, then those of clients.
 pub(super) struct Path(Vec<Further>);
 
 impl Path {
-    /// Makes the path. Also returns the total number of stages, including those of the servers.
+    /// Creates the path. Also returns the total number of stages, including those of the servers.
     pub(super) fn new(
         hops: &[Hop],
         (servers, clients): (u32, u32),
@@ -51,7 +51,8 @@ impl Path {
         self.0.iter().zip(ends).map(move |(of, end)| (&*of.hop.name, range((of, end))))
     }
 
-    /// Returns the stage after `stage` on the same side, if any. Stage 0 is the server's own.
+    /// Returns the stage that follows `stage` on the same side, if there is one. Stage 0 is the
+    /// server's own.
     fn next(&self, stage: u32, at_client: bool) -> Option<&Further> {
         self.0.get(stage as usize).filter(|next| next.hop.at_client == at_client)
     }
@@ -66,7 +67,8 @@ impl Path {
 }
 
 impl Further {
-    /// Draws the work of a request at this stage. It is the same for both copies of a request.
+    /// Draws the work of a request at this stage. The work is the same for both copies of a
+    /// request.
     fn work_ns(&self, request: u64) -> f64 {
         self.hop.work.sample(&mut seed::rng(self.stream.wrapping_add(request))).max(1.0)
     }
@@ -136,8 +138,8 @@ impl Rest {
         leaves
     }
 
-    /// Handles the first due slot of all stages. If a copy ends at its client as a result, returns
-    /// the copy, and true if it is done rather than stopped.
+    /// Handles the first due slot of all stages. If a copy therefore ends at its client, returns
+    /// the copy, and whether it is done rather than stopped.
     pub(super) fn end_first(&mut self, now: u64) -> Option<(u32, bool)> {
         let (at, ended) = self.servers.end_first(now)?;
         self.begin(now);
@@ -159,13 +161,13 @@ impl Rest {
     }
 
     /// Moves a copy that has left a stage to the next one on its side, or to its client. If the
-    /// copy ends at its client, returns it, and true if it is done rather than stopped.
+    /// copy ends at its client, returns it, and whether it is done rather than stopped.
     fn advance_copy(&mut self, now: u64, number: u32, is_done: bool) -> Option<(u32, bool)> {
         let Copy { stage, purged, .. } = self.copies[number as usize];
         self.copies[number as usize].at = ON_ITS_WAY;
         let is_at_client = self.path.is_at_client(stage);
         let (goes_on, is_done) = match self.path.next(stage, is_at_client) {
-            // A legacy stage has run it to completion. It is purged here.
+            // A legacy stage has run the copy to completion. The copy is purged here.
             Some(_) if is_done && purged => (false, false),
             Some(_) if is_done => (self.step(now, number, is_at_client), false),
             _ => (false, is_done),
@@ -181,7 +183,7 @@ impl Rest {
     }
 
     /// Handles a response at its client. Returns `None` if the response still has to pass through a
-    /// stage there. Otherwise, returns the copy, and false if a stage refused it.
+    /// stage there. Otherwise, returns the copy. The boolean is false if a stage refused the copy.
     pub(super) fn receive_response(&mut self, now: u64, number: u32) -> Option<(u32, bool)> {
         if self.path.next(self.copies[number as usize].stage, true).is_none() {
             return Some((number, true));

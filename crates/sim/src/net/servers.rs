@@ -2,8 +2,8 @@
 //! over time.
 //!
 //! A job has work, and a stage with speed s completes it after work / s. When the speed changes, a
-//! running job does the rest of its work at the new speed. A pre-empted job does the rest when it
-//! resumes. Cost: O(log running jobs) per job, and O(slots) per change.
+//! running job performs the rest of its work at the new speed. A pre-empted job performs the rest
+//! of its work when it resumes. Cost: O(log running jobs) per job, and O(slots) per speed change.
 
 use curtail_dist::seed;
 use curtail_kernel::stage::{JobId, Metadata, Priority, Purged, Refused, Stage};
@@ -20,7 +20,7 @@ struct Job {
     /// Remaining work, in ns at speed 1. It was last updated when the job began to run, was ordered
     /// to stop, or was interrupted.
     left: f64,
-    /// Whether it is stopping. If so, `left` is the work that stopping takes.
+    /// Whether the job is stopping. If so, `left` is the work that stopping takes.
     stopping: bool,
 }
 
@@ -29,10 +29,10 @@ struct Job {
 struct Running {
     name: u32,
     job: Job,
-    /// Time to which `job.left` refers.
+    /// The time to which `job.left` refers.
     since: u64,
     begun: u64,
-    /// Time at which it is done, unless it is interrupted first.
+    /// The time at which the job is done, unless it is interrupted first.
     end: u64,
     is_low: bool,
 }
@@ -46,14 +46,14 @@ struct Server {
     free: Vec<u32>,
 }
 
-/// Outcome of the job that was due.
+/// The outcome of a job that was due.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Ended {
     /// Its copy is done at this stage.
     Done { copy: u32, feedback: Feedback },
     /// Its copy was stopped and has ended.
     Stopped { copy: u32 },
-    /// It was interrupted, or could have been.
+    /// The job was interrupted, or could have been interrupted.
     Nothing,
 }
 
@@ -61,18 +61,19 @@ pub(super) struct Servers {
     servers: Vec<Server>,
     slots: usize,
     mechanism: Mechanism,
-    /// By slot: the time at which its job ends, or can be interrupted for a waiting one. The slots
-    /// of a stage are adjacent.
+    /// For each slot, the time at which its job ends or can be interrupted for a waiting job. The
+    /// slots of a stage are adjacent.
     ends: Agenda,
     /// The job in each slot.
     running: Vec<Running>,
     /// Copies that began in the last call.
     pub(super) begun: Vec<u32>,
-    /// How speeds change, and the number of servers whose speed changes. These servers come first.
+    /// The way in which speeds change, and the number of servers whose speed changes. These servers
+    /// come first.
     fluctuation: Option<(Fluctuation, u32)>,
     rng: Pcg64Mcg,
     next_change: u64,
-    /// By stage: time that its slots spent on jobs that have ended.
+    /// For each stage, the time that its slots have spent on jobs that have ended.
     busy_ns: Vec<u128>,
 }
 
@@ -215,7 +216,7 @@ impl Servers {
         }
     }
 
-    /// Takes a job out of its slot and stores its remaining work.
+    /// Removes a job from its slot and stores its remaining work.
     fn interrupt(&mut self, now: u64, slot: usize) {
         let Running { name, job, since, begun, .. } = self.running[slot];
         let server = slot / self.slots;
@@ -266,7 +267,7 @@ impl Servers {
     pub(super) fn purge(&mut self, now: u64, server: u32, job: u32, copy: u32) -> bool {
         self.begun.clear();
         let of = &mut self.servers[server as usize];
-        // The number may belong to another job, or to none yet.
+        // The number may belong to another job or to no job yet.
         if of.jobs.get(job as usize).is_none_or(|of| of.copy != copy) {
             return false;
         }
@@ -309,8 +310,8 @@ impl Servers {
         self.slots as u128
     }
 
-    /// Returns the time, in ns, that the slots of these stages have spent on jobs that have ended,
-    /// and the time that they have spent on running jobs.
+    /// Returns two times in ns: the time that the slots of these stages have spent on jobs that
+    /// have ended, and the time that they have spent on running jobs.
     pub(super) fn busy_ns(&self, now: u64, stages: std::ops::Range<usize>) -> (u128, u128) {
         let slots = stages.start * self.slots..stages.end * self.slots;
         let running = slots.filter(|&slot| self.ends.due(slot) != NEVER);
@@ -351,7 +352,7 @@ impl Servers {
 }
 
 fn end(now: u64, work_ns: f64, speed: f64) -> u64 {
-    // If a job never ended, its slot would look idle.
+    // If a job had no end, its slot would look idle.
     now.saturating_add((work_ns / speed) as u64).min(NEVER - 1)
 }
 

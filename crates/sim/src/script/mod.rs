@@ -1,10 +1,10 @@
-//! Scripted scenarios, and the log of a cell's decisions in them.
+//! Plays scripted scenarios, and logs the decisions that a cell makes in them.
 //!
 //! A [`Script`] defines when queries arrive, how long each of their copies takes, when servers go
-//! down and come up, and when clients leave. Nothing is random except the cell's choice among ties,
-//! which comes from its seed. [`play`] plays a script in virtual time and returns the log of all
-//! events and actions of the cell. Other drivers of cells can play it with [`Script::cell`], and
-//! must produce the same log.
+//! down and come up, and when clients leave. Nothing is random except the cell's choices among
+//! ties, which depend on its seed. [`play`] plays a script in virtual time and returns the log of
+//! all events and actions of the cell. Other drivers of cells can play it with [`Script::cell`],
+//! and must produce the same log.
 //!
 //! ```
 //! use curtail_kernel::hedge::Snapshot;
@@ -30,12 +30,12 @@
 //! # Order of simultaneous events
 //!
 //! 1. Copies end, server by server and slot by slot.
-//! 2. The cell gets a tick, if its deadline has passed.
+//! 2. The cell receives a tick if its deadline has passed.
 //! 3. The next step of the script happens. Simultaneous steps happen in the order of the script.
 //!
-//! The immediate effects of an event (copies start, copies stop) happen before anything else ends,
-//! in the order of the cell's actions. A server starts a copy in its first free slot. If no slot is
-//! free, the copy waits in a first-come, first-served queue.
+//! The immediate effects of an event (copies that start or stop) happen in the order of the cell's
+//! actions, before any other copy ends. A server starts a copy in its first free slot. If no slot
+//! is free, the copy waits in a first-come, first-served queue.
 
 mod record;
 
@@ -53,15 +53,15 @@ const MOST_NS: u64 = 1 << 60;
 /// A scenario for one cell whose servers all serve one group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
-    /// Policy of the cell.
+    /// The policy of the cell.
     pub policy: Policy,
-    /// Number of servers.
+    /// The number of servers.
     pub servers: u32,
-    /// Number of queries that a server executes at once.
+    /// The number of queries that a server executes simultaneously.
     pub slots: u32,
-    /// Limits of the cell.
+    /// The limits of the cell.
     pub limits: Limits,
-    /// Seed of the cell, for its choice among ties.
+    /// The seed of the cell, for its choices among ties.
     pub seed: u64,
     /// What the cell's service has learned before, for a policy that learns.
     pub learned: Snapshot,
@@ -72,7 +72,7 @@ pub struct Script {
 /// A step of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Time in ns since the beginning.
+    /// The time in ns since the beginning.
     pub at_ns: u64,
     /// The event.
     pub what: What,
@@ -83,9 +83,9 @@ pub struct Step {
 pub enum What {
     /// A query arrives.
     Arrive {
-        /// P, which its copies share.
+        /// The P of the query, which its copies share.
         service_ns: u64,
-        /// J of its first and second copy. Further copies have none.
+        /// The J of its first and second copies. Further copies have no jitter.
         jitter_ns: [u64; 2],
     },
     /// The client of a query leaves. Queries are numbered in order of arrival, from 0. Nothing
@@ -95,9 +95,9 @@ pub enum What {
     Up(u32),
     /// The probes of a server fail, although it works.
     Unhealthy(u32),
-    /// A server drains: it gets no new copies.
+    /// A server begins to drain, so it receives no new copies.
     Drain(u32),
-    /// A server fails. Its copies are lost, and the cell gets the event immediately.
+    /// A server fails. The server's copies are lost, and the cell receives the event immediately.
     Down(u32),
 }
 

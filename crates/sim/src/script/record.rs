@@ -12,10 +12,10 @@ use curtail_kernel::{Action, Core, Event, Feedback, QueryId, Scheduler, ServerId
 
 /// An event for a cell, or an action of the cell.
 ///
-/// Queries are numbered in order of arrival, from 0. The driver's ids do not matter.
+/// Queries are numbered in order of arrival, from 0. The log does not depend on the driver's ids.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Entry {
-    /// Time of the event or action.
+    /// The time of the event or action.
     pub at: Timestamp,
     /// The event or action.
     pub what: Note,
@@ -77,7 +77,7 @@ fn write_action(action: &Action, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-/// The entries that a [`Recorder`] has recorded so far. Clones share them.
+/// The entries that a [`Recorder`] has recorded. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Log(Arc<Mutex<Vec<Entry>>>);
 
@@ -91,7 +91,7 @@ impl Log {
         self.lock().get(at).copied()
     }
 
-    /// Takes all entries and leaves the log empty.
+    /// Removes and returns all entries.
     pub fn take(&self) -> Vec<Entry> {
         std::mem::take(&mut self.lock())
     }
@@ -102,7 +102,7 @@ pub struct Recorder {
     cell: Box<dyn Scheduler>,
     log: Log,
     arrived: u32,
-    /// Number of each query by the driver's id.
+    /// The number of each query, by the driver's id.
     numbers: Vec<u32>,
 }
 
@@ -113,7 +113,7 @@ impl fmt::Debug for Recorder {
 }
 
 impl Recorder {
-    /// Wraps a cell that has had no events yet.
+    /// Wraps a cell that has not received any events yet.
     pub fn new(cell: Box<dyn Scheduler>) -> (Self, Log) {
         let log = Log::default();
         (Self { cell, log: log.clone(), arrived: 0, numbers: Vec::new() }, log)

@@ -1,10 +1,10 @@
-//! Accuracy of a predictor: how often it stops the right copy of a pair, which is the one that
+//! The accuracy of a predictor: how often it stops the right copy of a pair, which is the copy that
 //! would have ended later.
 //!
 //! Source: document 000 §5.2.1, 001 §4.1. A pre-emption is right if the remaining copy ends no
-//! later than the other one would have. The interesting pre-emptions are those of pairs in which a
-//! copy has a hiccup. For them, it matters whether the copies started together (S1 → S2) or not (S4
-//! → S2).
+//! later than the other copy would have ended. The interesting pre-emptions are those of pairs in
+//! which a copy has a hiccup. For these, it matters whether the copies started together (S1 → S2)
+//! or not (S4 → S2).
 
 use curtail_kernel::{CopyId, Core};
 use serde::Serialize;
@@ -13,7 +13,7 @@ use super::ShardState;
 use super::leaves::CopyState;
 use crate::sink::Sink;
 
-/// Number of pre-emptions of one kind, and how many of them were right.
+/// The number of pre-emptions of one kind, and the number of those that were right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Share {
     /// All pre-emptions.
@@ -22,14 +22,14 @@ pub struct Share {
     pub right: u64,
 }
 
-/// Accuracy of pre-emptions.
+/// The accuracy of pre-emptions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Accuracy {
     /// All pre-emptions.
     pub overall: Share,
-    /// Pre-emptions where at least one copy has a hiccup and both copies started together.
+    /// Pre-emptions in which at least one copy has a hiccup and both copies started together.
     pub together: Share,
-    /// Pre-emptions where at least one copy has a hiccup and one copy started earlier.
+    /// Pre-emptions in which at least one copy has a hiccup and one copy started earlier.
     pub apart: Share,
 }
 
@@ -59,7 +59,8 @@ impl Accuracy {
 }
 
 impl ShardState {
-    /// Counts a stopped copy if it was pre-empted. Must run before the cell gets the event.
+    /// Counts a stopped copy if it was pre-empted. This method must be called before the cell
+    /// receives the event.
     pub(super) fn judge(&mut self, copy: CopyId, core: &Core, sink: &mut Sink) {
         let CopyState { id, preempted, .. } = self.leaves.copies[copy.slot as usize];
         if id != copy || !preempted {

@@ -1,7 +1,7 @@
 //! The servers of a shard: slots, with a first-come, first-served queue in front of them.
 //!
-//! A *place* is a slot of a server. Server s with c slots has the places s·c to s·c + c − 1. Cost
-//! per copy: O(places) for up to 16 places, otherwise O(log places).
+//! A *place* is a slot of a server. If each server has c slots, server s has the places s·c to s·c
+//! + c − 1. Cost per copy: O(places) for up to 16 places, otherwise O(log places).
 
 use std::collections::VecDeque;
 
@@ -13,23 +13,23 @@ use crate::calendar::Calendar;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CopyState {
     pub(super) id: CopyId,
-    /// Id of its query, valid while the query is open.
+    /// The id of the copy's query, valid while the query is open.
     pub(super) query: u32,
     pub(super) request: u64,
     pub(super) server: u32,
     pub(super) work_ns: u64,
-    /// Start of its execution.
+    /// The start of its execution.
     pub(super) began_ns: u64,
-    /// End of its execution unless it is stopped.
+    /// The end of its execution, unless it is stopped.
     pub(super) ends_ns: u64,
     pub(super) served_ns: u64,
-    /// Number of copies at the server after this one ended, for cells that read feedback.
+    /// The number of copies at the server after this one ended, for cells that read feedback.
     pub(super) left: u32,
     /// Whether its jitter is above zero.
     pub(super) hiccup: bool,
     pub(super) stopping: bool,
     pub(super) preempted: bool,
-    /// Whether its server failed, so that it was lost at the server or on the way there.
+    /// Whether the copy was lost at its server, or on its way there, because the server failed.
     pub(super) lost: bool,
 }
 
@@ -37,38 +37,39 @@ pub(super) struct CopyState {
 pub(super) enum Halt {
     /// It has stopped. If another copy was waiting, that copy begins in the free place.
     AtOnce(Option<u32>),
-    /// It is still executing, and will end later.
+    /// The copy is still executing and will end later.
     Later,
-    /// It is not at the server, because it has not arrived or has already left.
+    /// The copy is not at the server, because it has not arrived yet or has already left.
     Unknown,
 }
 
 #[derive(Debug)]
 pub(super) struct Leaves {
     slots: usize,
-    /// End of the copy at each place.
+    /// The end of the copy at each place.
     ends: Agenda,
-    /// Slot of the copy at each place.
+    /// The slot of the copy at each place.
     running: Vec<u32>,
-    /// Waiting copies by server.
+    /// The waiting copies of each server.
     queues: Vec<VecDeque<u32>>,
-    /// Total number of waiting copies. It is usually 0, in which case no queue is examined.
+    /// The total number of waiting copies. If this number is 0, as it usually is, no queue is
+    /// examined.
     waiting: usize,
-    /// Maximum number of waiting copies.
+    /// The maximum number of waiting copies.
     room: usize,
-    /// Whether too many copies waited, or a server got the maximum number of copies. From then on,
-    /// the policy cannot act freely.
+    /// Whether too many copies waited or a server had the maximum number of copies. From that time
+    /// on, the policy's choices are limited.
     pub(super) overflowed: bool,
     /// Calendars by server. Empty if all servers always have speed 1.
     calendars: Vec<Calendar>,
-    /// Copies by the kernel's slot.
+    /// The copies, by the kernel's slot.
     pub(super) copies: Vec<CopyState>,
     /// Total execution time of the copies that have ended, in ns.
     busy_ns: u128,
 }
 
 impl Leaves {
-    /// Makes servers with `slots` slots each, and room for a total of `room` waiting copies.
+    /// Creates servers with `slots` slots each and with room for a total of `room` waiting copies.
     pub(super) fn new(servers: usize, slots: usize, room: usize, calendars: Vec<Calendar>) -> Self {
         Self {
             slots,
@@ -87,7 +88,7 @@ impl Leaves {
     /// Sets the speeds of copies that begin from now on.
     pub(super) fn set_speeds(&mut self, speeds: &[f64]) {
         if self.calendars.is_empty() && speeds.iter().any(|&speed| speed != 1.0) {
-            // Without slow stretches, calendars draw nothing and need no seed.
+            // Without slow intervals, calendars draw nothing and do not need a seed.
             self.calendars = speeds.iter().map(|_| Calendar::new(1.0, None, 0)).collect();
         }
         for (calendar, &speed) in self.calendars.iter_mut().zip(speeds) {
@@ -104,8 +105,8 @@ impl Leaves {
         self.place_of(copy).map(|place| self.ends.due(place))
     }
 
-    /// Returns the entry of a copy that starts. Write it field by field: the processor stalls if a
-    /// value is built elsewhere and then copied in wider pieces.
+    /// Returns the entry of a copy that starts. Write the entry field by field, because the
+    /// processor stalls if a value is built elsewhere and then copied in wider pieces.
     #[inline(always)]
     pub(super) fn entry(&mut self, slot: u32) -> &mut CopyState {
         if slot as usize >= self.copies.len() {
@@ -150,7 +151,7 @@ impl Leaves {
 
     #[inline(never)]
     /// Stores the number of copies left at a server after one of its copies has ended. The response
-    /// of that copy carries the number.
+    /// of that copy contains the number.
     pub(super) fn note_queue(&mut self, copy: CopyId) {
         let server = self.copies[copy.slot as usize].server;
         self.copies[copy.slot as usize].left = self.outstanding(server);
@@ -177,15 +178,15 @@ impl Leaves {
         self.overflowed |= is_full || self.waiting > self.room;
     }
 
-    /// Returns the time at which a server completes work that begins now. Must be called once per
-    /// copy, in order of time.
+    /// Returns the time at which a server completes work that begins now. This method must be
+    /// called once per copy, in order of time.
     #[inline(always)]
     pub(super) fn end(&mut self, now: u64, server: u32, work_ns: u64) -> u64 {
         let end = match self.calendars.get_mut(server as usize) {
             None => now.saturating_add(work_ns),
             Some(calendar) => calendar.end(now, work_ns),
         };
-        // If a copy never ended, its place would look idle.
+        // If a copy had no end, its place would look idle.
         end.min(NEVER - 1)
     }
 
@@ -195,8 +196,8 @@ impl Leaves {
         self.running[place] = slot;
     }
 
-    /// Ends the copy at a place. Returns it, and the slot of the waiting copy that begins there, if
-    /// any.
+    /// Ends the copy at a place. Returns the copy and, if a waiting copy begins there, the slot of
+    /// that copy.
     #[inline(always)]
     pub(super) fn complete(&mut self, now: u64, place: usize) -> (CopyState, Option<u32>) {
         let copy = &mut self.copies[self.running[place] as usize];
@@ -225,7 +226,8 @@ impl Leaves {
         Some(next)
     }
 
-    /// Stops a copy. That takes `cost_ns` if the copy is executing, and no time if it is waiting.
+    /// Stops a copy. This takes `cost_ns` if the copy is executing, and no time if the copy is
+    /// waiting.
     pub(super) fn stop(&mut self, now: u64, copy: CopyId, cost_ns: u64) -> Halt {
         let slot = copy.slot as usize;
         if let Some(place) = self.place_of(copy) {
@@ -249,7 +251,7 @@ impl Leaves {
         Halt::AtOnce(None)
     }
 
-    /// Takes a server down. Copies that are executing there, waiting there or on their way to it
+    /// Takes a server down. Copies that are executing there, waiting there or on their way there
     /// are lost.
     pub(super) fn clear(&mut self, now: u64, server: usize) {
         for copy in &mut self.copies {

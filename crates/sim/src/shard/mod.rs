@@ -1,7 +1,7 @@
 //! One shard: the kernel's cell, its servers, and the events between them in virtual time.
 //!
 //! Shards share only the arrivals and the open requests, so each shard runs through a block of
-//! arrivals by itself. There is no heap of events: the next event is the earliest of the next
+//! arrivals by itself. There is no event heap. The next event is the earliest of four: the next
 //! arrival, the next end of a copy, the next deadline of the cell, and the next message on the
 //! network. Cost per query: two kernel events, and a scan of the servers.
 
@@ -35,14 +35,14 @@ struct QueryState {
     request: u64,
     arrived_ns: u64,
     service_ns: u64,
-    /// Jitter of its first two copies.
+    /// The jitter of its first two copies.
     jitter_ns: [u64; 2],
     copies: u32,
-    /// Time at which the first of its copies began to execute.
+    /// The time at which the first of its copies began to execute.
     served_ns: u64,
 }
 
-/// Events that a cell gets in addition to the ends of copies.
+/// The events that a cell receives in addition to the ends of copies.
 #[derive(Clone, Copy, Debug)]
 struct Wants {
     forecasts: bool,
@@ -68,7 +68,7 @@ pub(crate) struct Shard<S> {
     drawn: Vec<Drawn>,
     /// Cost hints of the queries in `drawn`. Empty without hints.
     hints: Vec<NonZeroU64>,
-    /// Response times, for training a policy. Requires `timed`.
+    /// The response times for training a policy. Requires `timed`.
     pub(crate) log: Option<Log>,
 }
 
@@ -81,12 +81,12 @@ struct ShardState {
     network: Network,
     wants: Wants,
     cancel_ns: u64,
-    /// Further events for the cell at the current time.
+    /// More events for the cell at the current time.
     follow: VecDeque<Event>,
 }
 
 impl<S: Scheduler> Shard<S> {
-    /// Makes the shard `index` of an experiment. `log` is for training a policy.
+    /// Creates the shard `index` of an experiment. `log` is for training a policy.
     pub(crate) fn new(
         setup: &Setup<'_>,
         index: u32,
@@ -206,7 +206,7 @@ impl<S: Scheduler> Shard<S> {
         self.feed(now, &Event::Finished { copy, outcome: Outcome::Good }, sink);
     }
 
-    /// Gives the cell the feedback in the response of a copy.
+    /// Passes the feedback in a copy's response to the cell.
     #[inline(never)]
     fn feed_back(&mut self, now: u64, copy: CopyId) {
         let feedback = self.state.leaves.feedback(copy);
@@ -235,7 +235,7 @@ impl<S: Scheduler> Shard<S> {
         self.follow_up(sink);
     }
 
-    /// Gives the cell an event, and then the events that follow from it immediately.
+    /// Passes an event to the cell, and then the events that result from it immediately.
     #[inline(always)]
     fn feed(&mut self, now: u64, event: &Event, sink: &mut Sink) {
         self.state.now = now;
@@ -247,7 +247,8 @@ impl<S: Scheduler> Shard<S> {
         }
         if self.timed {
             self.deadline_ns = self.cell.next_deadline().0;
-            // Checked inside this branch, so that policies without deadlines do not pay for it.
+            // This is checked inside the branch, so that it costs nothing for policies without
+            // deadlines.
             if self.log.is_some() {
                 self.record(now, event, sink);
             }
@@ -260,7 +261,7 @@ impl<S: Scheduler> Shard<S> {
         match *event {
             Event::Arrive(Arrive { query, .. }) => {
                 let QueryState { request, copies, .. } = self.state.queries[query.index()];
-                // If a query has no copy yet, all servers were down when it arrived, and its delay
+                // If a query has no copy yet, all servers were down when it arrived, so its delay
                 // does not begin now.
                 if copies > 0
                     && sink.measures(request)
@@ -364,8 +365,8 @@ impl ShardState {
                 sink.tally.overflowed |= is_full;
                 self.fail(query, sink);
             }
-            // `Lose` names copies of a server that failed, and they are gone already. Nothing
-            // ejects a server here.
+            // `Lose` refers to copies of a server that has failed, which are already gone. Servers
+            // are never ejected here.
             Action::Lose { .. } | Action::Eject { .. } | Action::Restore { .. } => {}
             Action::Probe { .. } if !self.wants.probes => {}
             Action::Probe { server } => {
@@ -430,7 +431,7 @@ impl ShardState {
     fn begun(&mut self, now: u64, slot: u32) {
         let CopyState { id: copy, query, request, .. } = self.leaves.copies[slot as usize];
         let query = &mut self.queries[query as usize];
-        // A copy may begin after its query has ended. The query's id may belong to another query by
+        // A copy can begin after its query has ended. The query's id may belong to another query by
         // then.
         if query.request == request {
             query.served_ns = query.served_ns.min(now);
@@ -487,8 +488,8 @@ impl ShardState {
     /// Handles the order to stop a copy at its server.
     fn halt(&mut self, now: u64, copy: CopyId) {
         let Halt::AtOnce(next) = self.leaves.stop(now, copy, self.cancel_ns) else {
-            // The copy ends later, has already ended, or was overtaken by the order. In the last
-            // case, the copy will run.
+            // The copy ends later, has already ended, or was overtaken by the stop order. In the
+            // last case, the copy will run.
             return;
         };
         if self.network.takes_time() {
@@ -519,7 +520,7 @@ impl ShardState {
                 self.halt(now, copy);
                 None
             }
-            // Lost with a server that failed in the meantime.
+            // The copy was lost because its server has failed in the meantime.
             Message::Deliver(_) | Message::Stop(_) => None,
             Message::Finished(copy) => Some(Event::Finished { copy, outcome: Outcome::Good }),
             Message::Stopped(copy) => Some(Event::Stopped { copy }),

@@ -10,7 +10,7 @@ use crate::mail::Mail;
 #[derive(Debug)]
 pub(super) struct Network {
     pub(super) mail: Mail<Message>,
-    /// One-way latency, if messages take time.
+    /// The one-way latency, if messages take time.
     latency: Option<Distribution>,
     latency_rng: Pcg64Mcg,
     outages: Option<Disturbance>,

@@ -1,6 +1,6 @@
 //! A shard whose arrivals and times come from a script instead of random draws.
 //!
-//! It has its own constructor and its own loop over arrivals. Everything else is the same as in
+//! It has its own constructor and its own loop over arrivals. In all other respects, it works like
 //! other shards.
 
 use std::collections::VecDeque;
@@ -17,7 +17,7 @@ use crate::script::{Script, What};
 use crate::sink::Sink;
 
 impl<S: Scheduler> Shard<S> {
-    /// Makes a shard for a checked script. `cell` is the cell that plays it.
+    /// Creates a shard for a checked script. `cell` is the cell that plays the script.
     pub(crate) fn scripted(script: &Script, cell: S) -> Self {
         // A placeholder: nothing is drawn, and third copies have no jitter.
         let nothing = Distribution::from_samples(vec![0.0], true).expect("zero is a time");
@@ -34,7 +34,8 @@ impl<S: Scheduler> Shard<S> {
             free: Vec::new(),
             draws: Draws::of(&nothing, None, 0, |_| 0),
             network: Network::new(None, None, script.servers, |_| 0),
-            // Probes get no response, because the real servers of a script send none either.
+            // Probes get no response, because the real servers that play a script do not respond to
+            // probes either.
             wants: Wants {
                 forecasts: false,
                 starts: false,
@@ -45,7 +46,7 @@ impl<S: Scheduler> Shard<S> {
             cancel_ns: 0,
             follow: VecDeque::new(),
         };
-        // `timed` is set because the limits can include timeouts with any policy.
+        // `timed` is true because, with any policy, the limits can include timeouts.
         Self {
             cell,
             state,

@@ -20,11 +20,11 @@ pub enum Value {
     Text(String),
 }
 
-/// Largest number up to which a float represents every whole number exactly.
+/// The largest number up to which a float represents every whole number exactly.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
 impl Value {
-    /// Makes a number. 1.0 and 1 are the same.
+    /// Creates a number. The values 1.0 and 1 are the same.
     pub fn number(number: f64) -> Self {
         if number.fract() == 0.0 && number.abs() <= MOST_EXACT {
             Self::Whole(number as i64)
@@ -33,7 +33,7 @@ impl Value {
         }
     }
 
-    /// Parses a number, or keeps the text.
+    /// Parses a number. Any other text is kept as it is.
     pub fn parse(text: &str) -> Self {
         let number = || text.parse().ok().filter(|number: &f64| number.is_finite());
         if let Ok(whole) = text.parse() {
@@ -67,14 +67,14 @@ impl fmt::Display for Value {
     }
 }
 
-/// Spacing of the values of a range.
+/// The spacing of the values in a range.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
-    /// By a constant difference.
+    /// Successive values have a constant difference.
     #[default]
     Linear,
-    /// By a constant factor.
+    /// Successive values have a constant ratio.
     Log,
 }
 
@@ -82,15 +82,15 @@ pub enum Scale {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Range {
-    /// First number.
+    /// The first number.
     pub from: f64,
-    /// Last number, if a step lands on it.
+    /// The upper end of the range, which is included if a step reaches it exactly.
     pub to: f64,
-    /// Difference from one number to the next.
+    /// The difference from one number to the next.
     pub step: Option<f64>,
-    /// Count of numbers.
+    /// The number of values.
     pub count: Option<u32>,
-    /// Spacing of the numbers.
+    /// The spacing of the numbers.
     #[serde(default)]
     pub scale: Scale,
 }
@@ -156,14 +156,14 @@ fn rounded(number: f64) -> f64 {
 /// A parameter that varies over a grid.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Axis {
-    /// Name of a parameter, or of a placeholder in the texts of parameters.
+    /// The name of a parameter, or of a placeholder in the texts of parameters.
     pub(super) key: String,
-    /// Values, at least one, without duplicates.
+    /// The values: at least one, and no duplicates.
     pub(super) values: Vec<Value>,
 }
 
 impl Axis {
-    /// Makes an axis with these values.
+    /// Creates an axis with these values.
     pub fn new(key: impl Into<String>, values: Vec<Value>) -> Result<Self, Error> {
         let key = key.into();
         if values.is_empty() {
@@ -181,7 +181,7 @@ impl Axis {
         }
     }
 
-    /// Makes an axis with the numbers of a range.
+    /// Creates an axis with the numbers of a range.
     pub fn range(key: impl Into<String>, range: &Range) -> Result<Self, Error> {
         let key = key.into();
         match range.values() {

@@ -1,4 +1,4 @@
-//! The columns of results: first those of the grid, then those of outcomes.
+//! The columns of the results: first those of the grid, then those of the outcomes.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use crate::figures::name;
 const FIGURES: [&str; 5] =
     ["request", "ci95", "query", "versus_first.difference", "versus_first.ci95"];
 
-/// Further fields of an outcome. Tables of sweeps leave them out, because their bytes must not
-/// depend on times.
+/// Further fields of an outcome. The tables of sweeps do not contain them, because the bytes of a
+/// table must not depend on elapsed times.
 pub(super) const MORE: [(&str, Kind); 10] = [
     ("budget", Kind::Number),
     ("versus_first.policy", Kind::Text),
@@ -28,7 +28,7 @@ pub(super) const MORE: [(&str, Kind); 10] = [
     ("elapsed_s", Kind::Number),
 ];
 
-/// Returns the columns of outcomes. Their names are paths within an outcome.
+/// Returns the columns of outcomes. The names of the columns are paths within an outcome.
 pub(super) fn outcome_schema(percentiles: &[f64]) -> Schema {
     let mut schema = Schema::new();
     let mut push = |name: &str, kind: Kind| schema.push((name.to_owned(), kind));
@@ -84,8 +84,8 @@ pub(super) fn check_names(axes: &[Axis], percentiles: &[f64]) -> Result<(), Erro
     }
 }
 
-/// Checks that each value of an outcome either has the type of its column or is missing. In a
-/// table, the cell of any other value would be empty.
+/// Checks that each value of an outcome either has the type of its column or is missing. A table
+/// would contain an empty cell instead of any other value.
 pub(super) fn check_kinds(percentiles: &[f64], outcomes: &[Json]) -> Result<(), String> {
     let schema = outcome_schema(percentiles);
     for (pointer, (name, kind)) in pointers(&schema).iter().zip(&schema) {

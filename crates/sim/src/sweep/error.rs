@@ -1,11 +1,11 @@
-//! Errors in grids, and in the directories of their results.
+//! Errors in grids and in the directories that contain their results.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 pub(super) const MOST_POINTS: usize = 1_000_000;
 
-/// Reason why a grid cannot run. Every message contains the value and the fix.
+/// The reason why a grid cannot run. Every message contains the value and the fix.
 #[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -52,9 +52,9 @@ impl Error {
     }
 }
 
-/// Reason why results cannot be written or read back. Each program appends its own advice to the
-/// messages of [`StoreError::Another`] and [`StoreError::Line`]: how to choose another directory or
-/// drop the old results.
+/// The reason why results cannot be written or read back. Each program appends its own advice to
+/// the messages of [`StoreError::Another`] and [`StoreError::Line`], which states how to choose
+/// another directory or delete the old results.
 #[allow(missing_docs, reason = "the messages document the variants")]
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {

@@ -20,7 +20,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Varies some of the parameters. Their texts may have placeholders `{key}`.
+    /// Varies some of the parameters. The texts of parameters may contain placeholders `{key}`.
     pub fn new(parameters: &Parameters, axes: Vec<Axis>) -> Result<Self, Error> {
         if axes.is_empty() {
             return Err(Error::Empty);
@@ -100,7 +100,7 @@ impl Grid {
         axes.map(|(axis, index)| (&axis.key[..], &axis.values[index]))
     }
 
-    /// Returns the experiment of a point. Reads the files that it names.
+    /// Returns the experiment of a point. Reads the files to which the experiment refers.
     pub fn experiment(&self, point: usize) -> Result<Experiment, Error> {
         let values: Vec<_> = self.values(point).collect();
         let mut map = self.template.clone();
@@ -148,9 +148,9 @@ pub fn parameter(key: &str) -> &str {
     }
 }
 
-/// Optional parameters that are whole numbers.
+/// The optional parameters that are whole numbers.
 const OPTIONAL_WHOLE: [&str; 5] = ["change-at", "window", "servers", "clients", "score-exponent"];
-/// Optional parameters that may be any number.
+/// The optional parameters that can be any number.
 const OPTIONAL_NUMBER: [&str; 2] = ["hint-error", "repair"];
 
 fn fit(key: &str, value: &Value, replaced: &Json) -> Result<Json, Error> {

@@ -1,7 +1,7 @@
-//! Results of a sweep: a line per finished point, in the order in which the points finished.
+//! The results of a sweep: one line per finished point, in the order in which the points finished.
 //!
-//! A line is written as a whole and synced before the next one begins. A crash therefore loses only
-//! the points in flight, and tears at most the last line.
+//! A line is written as a whole and synced before the next one is written. A crash therefore loses
+//! only the unfinished points, and at most the last line is incomplete.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write};
@@ -15,7 +15,7 @@ use super::columns;
 use super::error::StoreError;
 use super::plan::Plan;
 
-/// The parts of a line that are checked.
+/// The parts of a line that are checked when it is read.
 #[derive(Deserialize)]
 struct Known<'a> {
     point: usize,
@@ -31,7 +31,7 @@ pub struct Lines {
     file: File,
     /// Whether a line must survive a power failure.
     durable: bool,
-    /// Offset and length of the line of each point.
+    /// The offset and length of each point's line.
     places: Vec<Option<(u64, usize)>>,
     end: u64,
 }
@@ -41,7 +41,7 @@ impl Lines {
         Self { path, file, durable: true, places: vec![None; points], end: 0 }
     }
 
-    /// Makes an empty set of lines in an unnamed file, which is deleted when it is closed.
+    /// Creates an empty set of lines in an unnamed file, which is deleted when it is closed.
     pub fn scratch(plan: &Plan) -> Result<Self, StoreError> {
         let path = std::env::temp_dir();
         match tempfile::tempfile() {
@@ -55,7 +55,7 @@ impl Lines {
         Ok(metadata.map_err(|error| self.failed("cannot be written", error))?.len() > 0)
     }
 
-    /// Reads the finished lines. Ignores a torn last line.
+    /// Reads the finished lines. Ignores an incomplete last line.
     pub(super) fn read(&mut self, plan: &Plan) -> Result<(), StoreError> {
         let mut reader = BufReader::new(&self.file);
         let (mut line, mut number) = (Vec::new(), 0);
@@ -92,7 +92,7 @@ impl Lines {
         points.filter(|(_, place)| place.is_none()).map(|(point, _)| point).collect()
     }
 
-    /// Appends a line that [`Plan::run`] made, here or elsewhere.
+    /// Appends a line that [`Plan::run`] has produced, in this process or elsewhere.
     pub fn append(&mut self, plan: &Plan, mut line: String) -> Result<(), StoreError> {
         let point = known(line.as_bytes(), plan).and_then(|point| self.unseen(point));
         let point = point.map_err(|why| StoreError::Foreign { why })?;

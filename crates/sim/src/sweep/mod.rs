@@ -1,8 +1,8 @@
 //! A grid of experiments: one experiment per combination of values. Each experiment compares all
 //! policies with common random numbers.
 //!
-//! A [`Plan`] defines the sweep. Each point makes one line, and [`Lines`] keeps the lines in a
-//! directory ([`Store`]) or in a temporary file of this process. Tables are made from the lines,
+//! A [`Plan`] defines the sweep. Each point produces one line, and [`Lines`] stores the lines in a
+//! directory ([`Store`]) or in a temporary file of this process. Tables are created from the lines,
 //! which are read back in the order of the grid. The bytes of a table therefore do not depend on
 //! where or when a point ran.
 

@@ -1,4 +1,4 @@
-//! The plan of a sweep. A copy of the plan is stored beside the results, so that they are never
+//! The plan of a sweep. A copy of the plan is stored next to the results, so that they are never
 //! mixed with the results of another plan.
 
 use std::collections::BTreeSet;
@@ -47,7 +47,7 @@ struct Line<'a> {
 }
 
 impl Plan {
-    /// Makes a plan. The percentiles must pass [`crate::check_percentiles`].
+    /// Creates a plan. The percentiles must pass [`crate::check_percentiles`].
     pub fn new(
         parameters: &Parameters,
         axes: Vec<Axis>,
@@ -89,13 +89,13 @@ impl Plan {
         columns::schema(self.grid.axes(), &self.percentiles)
     }
 
-    /// Returns the plan as stored.
+    /// Returns the plan as it is stored.
     pub fn json(&self) -> &str {
         &self.json
     }
 
-    /// Checks every point before anything runs. Returns, for each point, the number of requests
-    /// that it will count and its simulation cost in queries.
+    /// Checks every point before anything runs. Returns the number of requests that each point will
+    /// count, and the simulation cost of each point in queries.
     pub fn check(&self) -> Result<Vec<(u64, f64)>, Error> {
         // Whether a policy fits the servers does not depend on the load. Building a policy takes
         // longer than everything else here.
@@ -114,8 +114,9 @@ impl Plan {
     }
 
     /// Runs some points and passes the line of each to `done` as soon as it is finished. `done`
-    /// returns whether to go on. The order of the lines depends on the number of threads, but their
-    /// contents do not, except for the elapsed time of each run. Returns false if it was stopped.
+    /// returns whether to continue. The order of the lines depends on the number of threads, but
+    /// their contents do not, except for the elapsed time of each run. Returns false if it was
+    /// stopped.
     pub fn run(
         &self,
         points: &[usize],
@@ -150,7 +151,7 @@ impl Plan {
                 }
             };
             if !goes_on {
-                // Stops the points that run concurrently with this one.
+                // Stop the points that run concurrently with this one.
                 how.stop.store(true, Ordering::Relaxed);
             }
             goes_on.then_some(())
@@ -172,7 +173,7 @@ impl Plan {
             .is_ok_and(|plan| parts.iter().all(|part| plan.get(part).is_some()))
     }
 
-    /// Describes how another plan differs. Returns `None` if it does not.
+    /// Describes how another plan differs. Returns `None` if the plans are the same.
     pub(super) fn difference(&self, other: &str) -> Option<String> {
         if !Self::is_one(other) {
             return Some("its sweep.json is not the plan of a sweep".to_owned());

@@ -1,4 +1,5 @@
-//! The directory of a sweep: its plan, the lines of its finished points, and tables made from them.
+//! The directory of a sweep, which contains its plan, the lines of its finished points, and tables
+//! of the results.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -25,7 +26,8 @@ pub struct Store {
 
 impl Store {
     /// Opens a directory and reads the finished lines. Creates the directory if it is missing, and
-    /// an empty results file if the directory belongs to this plan. Makes no other changes yet.
+    /// an empty results file if the directory belongs to this plan. No other changes are made at
+    /// this time.
     pub fn open(folder: &Path, plan: &Plan, restart: bool) -> Result<Self, StoreError> {
         let path = folder.join(RESULTS);
         let lacking = |error: io::Error| StoreError::io(&path, "cannot be written", error);
@@ -51,7 +53,8 @@ impl Store {
     /// Assigns the directory to this plan, and deletes other results in it.
     pub fn begin(&mut self, plan: &Plan) -> Result<(), StoreError> {
         if self.lines.is_empty() {
-            // Results of another plan must never coexist with this plan, not even after a crash.
+            // This directory must never contain this plan and the results of another one, not even
+            // after a crash.
             self.lines.cut()?;
             for name in MADE {
                 remove(&self.folder.join(name))?;
@@ -90,7 +93,8 @@ fn find(folder: &Path, plan: &Plan, lines: &mut Lines) -> Result<(), StoreError>
         Err(_) => (Some(format!("it has no readable {PLAN}")), path.exists()),
     };
     match difference {
-        // A plan without results can be overwritten, because there is nothing to mix up.
+        // A plan without results can be overwritten, because there are no results that could be
+        // attributed to the wrong plan.
         Some(difference)
             if foreign || lines.any()? || MADE.iter().any(|name| folder.join(name).exists()) =>
         {

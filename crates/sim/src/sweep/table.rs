@@ -1,4 +1,4 @@
-//! The results as a table: a row per point and policy, in the order of the grid.
+//! Writes the results as a table with one row per point and policy, in the order of the grid.
 
 use std::io;
 
@@ -30,7 +30,7 @@ pub fn of_outcomes(outcomes: &[Outcome], percentiles: &[f64]) -> (Schema, Vec<Ro
 
 impl Store {
     /// Writes all results, which must be complete, as tables. Calls `seen` with the outcomes of
-    /// each piece.
+    /// each batch.
     pub fn write_tables(
         &self,
         plan: &Plan,
@@ -55,8 +55,8 @@ impl Store {
     }
 }
 
-/// Reads all results, which must be complete, in the order of the grid, and passes them to `take`
-/// piece by piece: as rows, and as JSON.
+/// Reads all results, which must be complete, in the order of the grid. Passes them to `take` in
+/// batches, both as rows and as JSON.
 pub fn pieces(
     plan: &Plan,
     lines: &Lines,
@@ -108,7 +108,7 @@ fn cell(kind: Kind, value: Json) -> Cell {
         (Kind::Number, value) => value.as_f64().into(),
         (Kind::Text, Json::Null) => Cell::Unknown,
         (Kind::Text, Json::String(text)) => text.into(),
-        // A number in a text column is written as text, too.
+        // A number in a text column is also written as text.
         (Kind::Text, other) => other.to_string().into(),
     }
 }

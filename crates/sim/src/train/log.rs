@@ -1,15 +1,16 @@
-//! A log of response times for training: of the first copy of each sampled query, and of its second
-//! copy if there was one.
+//! A log of response times for training. It contains the response time of the first copy of each
+//! sampled query and, if there was a second copy, that of the second copy.
 //!
 //! Source: Kaler, He, Elnikety, "Optimal Reissue Policies for Reducing Tail Latency" (SPAA 2017),
 //! as used in documents 000 §4.6 and 001 §3.3, which sample 60 % of the queries. Cost: O(log
-//! samples) per copy, and a record per sample. There is no cost without training.
+//! samples) per copy, and one record per sample. Without training, there is no cost.
 //!
-//! X is the time from a query's arrival to the end of its first copy, even if the second copy won,
-//! because losers run to completion. Y is the time from when the second copy is sent until it ends.
-//! The second copy is sent one delay after the arrival. Both are measured at the cell, so they
-//! include the network. Deviation: a query is left out if its first copy has not ended by the end
-//! of the run, or was lost with its server.
+//! X is the time from a query's arrival to the end of its first copy. It is known even if the
+//! second copy won, because the slower copy runs to completion. Y is the time from when the second
+//! copy is sent until it ends. The second copy is sent when the delay has passed since the query's
+//! arrival. X and Y are measured at the cell, so they include the network latency. Deviation: a
+//! query is left out if its first copy has not ended by the end of the run, or was lost with its
+//! server.
 
 use curtail_dist::seed;
 use curtail_kernel::CopyId;
@@ -22,9 +23,9 @@ pub(super) const RATE: f64 = 0.6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
-    /// X, for the first copy.
+    /// The X of the first copy.
     pub(crate) first_ns: u64,
-    /// Y, for the second copy, if there was one.
+    /// The Y of the second copy, if there was one.
     pub(crate) second_ns: Option<u64>,
 }
 
@@ -39,7 +40,7 @@ struct Record {
 #[derive(Debug)]
 pub(crate) struct Log {
     rng: Pcg64Mcg,
-    /// Time from a query's arrival to its second copy.
+    /// The time from a query's arrival to its second copy.
     delay_ns: u64,
     records: Vec<Record>,
 }

@@ -1,32 +1,32 @@
 //! Training of `probabilistic:auto`. Pilot simulations find the delay, the probability and, if it
 //! is not given, the best budget of second copies for a workload.
 //!
-//! Source: documents 000 §4.6 and 001 §3.3, after Kaler, He, Elnikety (SPAA 2017). For a budget:
-//! run with the present delay and probability, find the best ones for the log of that run, and move
-//! the delay halfway to the best one. It moves only halfway, because copies change the queues that
-//! they meet. For the budget itself: increase it while the percentile improves, and otherwise
-//! reverse the direction and halve the step.
+//! Source: documents 000 §4.6 and 001 §3.3, after Kaler, He, Elnikety (SPAA 2017). For a budget,
+//! training runs a pilot with the present delay and probability, finds the best values for the log
+//! of that run, and moves the delay halfway to the best one. The delay moves only halfway, because
+//! copies change the queues in which they wait. The budget itself is increased while the percentile
+//! improves. Otherwise, the direction is reversed and the step is halved.
 //!
 //! Choices:
 //! - The percentile refers to *queries*, not to requests. A request over N shards is as slow as its
 //!   slowest query, so its p99 is the 0.99^(1/N) quantile of queries. [`Training::percentile`] sets
-//!   a different one. With a few hundred shards or more, an examination cannot measure that
+//!   a different percentile. With a few hundred shards or more, an examination cannot measure that
 //!   quantile. In that case, the percentile is the highest one with ten queries above it.
-//! - Logs contain 60 % of a pilot's queries (the sources' sampling rate).
+//! - Logs contain 60 % of a pilot's queries, which is the sampling rate of the sources.
 //! - Policies are compared by the measurements of an examination, not by the predictions from a
 //!   log. An examination uses the same draws for all budgets, and its percentile covers all
 //!   queries.
 //! - A budget is better if the 95 % confidence interval of the paired differences is below zero.
-//!   Otherwise, the best of many budgets would often be only the luckiest one. An unstable budget
-//!   is worse than any other.
+//!   Otherwise, the best of many budgets would often be the one that was favored by chance. An
+//!   unstable budget is worse than any other.
 //! - A given budget is a limit. If queues would grow, if the limit cannot be kept, or if no budget
-//!   helps, the result has no second copies: `random`.
+//!   helps, there are no second copies, so the result is `random`.
 //!
-//! Deviation: learning starts from a delay of zero only for the first budget. For the others, it
-//! starts from the delay of the best budget so far, because fewer pilots are then needed.
+//! Deviation: learning starts from a delay of zero only for the first budget. For later budgets, it
+//! starts from the delay of the best budget found by then, because fewer pilots are then needed.
 //!
 //! Cost: at most [`Training::budgets`] × [`Training::pilots`] pilots, and one or two longer
-//! examinations per budget. A pilot has a 64th of the experiment's queries, within bounds.
+//! examinations per budget. A pilot simulates a 64th of the experiment's queries, within bounds.
 //! Together, pilots and examinations take about as long as the runs of one or two policies.
 
 mod log;
@@ -59,15 +59,15 @@ const EXAMINATIONS: u32 = 2;
 const STEP: f64 = 0.04;
 const LEAST_STEP: f64 = 0.0005;
 
-/// Settings of the training.
+/// The settings of the training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Training {
-    /// The quantile of query latency to minimize, 0 to 1. `None` for the one that gives the p99 of
-    /// requests.
+    /// The quantile of query latency to minimize, 0 to 1. `None` stands for the quantile that
+    /// determines the p99 of requests.
     pub percentile: Option<f64>,
-    /// Maximum number of budgets.
+    /// The maximum number of budgets that are tried.
     pub budgets: u32,
-    /// Maximum number of pilots per budget.
+    /// The maximum number of pilots per budget.
     pub pilots: u32,
 }
 
@@ -86,7 +86,7 @@ pub struct Trained {
     pub budget: f64,
 }
 
-/// Trains a policy for an experiment. If `budget` is `None`, finds the best budget, too. Returns
+/// Trains a policy for an experiment. If `budget` is `None`, the best budget is also found. Returns
 /// `None` if it was stopped.
 pub fn train(
     experiment: &Experiment,
@@ -101,7 +101,7 @@ pub fn train(
         Some(budget) => trainer.fixed(budget)?,
         None => trainer.search(training.budgets)?,
     };
-    // Pilots that were not needed count as done.
+    // Pilots that were not needed are counted as done.
     let done = plan.progress.load(Ordering::Relaxed) - before;
     let left = training.cost(experiment, budget).saturating_sub(done);
     plan.progress.fetch_add(left, Ordering::Relaxed);
@@ -134,7 +134,7 @@ pub(crate) fn total(experiment: &Experiment, candidates: &[Candidate]) -> u64 {
 }
 
 impl Training {
-    /// Returns the quantile of query latency to minimize.
+    /// Returns the quantile of query latency that training minimizes.
     fn share(&self, experiment: &Experiment) -> f64 {
         let of_requests = 0.99_f64.powf(1.0 / f64::from(experiment.shards));
         self.percentile.unwrap_or_else(|| of_requests.min(pilot::highest_share(experiment)))
@@ -173,7 +173,7 @@ impl Trainer<'_> {
         let mut step: f64 = STEP;
         let mut tried = 0;
         while tried < budgets && step.abs() >= LEAST_STEP {
-            // Rounded to millionths, because budgets are printed.
+            // The budget is rounded to millionths, because it is printed.
             let budget = ((best.budget + step).min(1.0) * 1e6).round() / 1e6;
             let mut improves = false;
             if budget > 0.0 && budget != best.budget {
@@ -190,8 +190,8 @@ impl Trainer<'_> {
     }
 
     /// Examines a setting and returns its percentiles, or `None` if queues grow. If the setting
-    /// exceeds its budget, its probability is lowered first. If that does not help, it is treated
-    /// like a setting whose queues grow.
+    /// exceeds its budget, its probability is lowered first. If the setting still exceeds its
+    /// budget, it is treated like a setting whose queues grow.
     fn settle(&self, mut setting: Setting) -> Option<(Setting, Option<Vec<f64>>)> {
         for _ in 0..EXAMINATIONS {
             let examined = self.runs.examine(setting.policy())?;
@@ -236,7 +236,7 @@ impl Trainer<'_> {
     }
 }
 
-/// Whether `these` percentiles are lower than `those` by more than chance can explain. Both
+/// Whether `these` percentiles are lower than `those` by more than can be explained by chance. Both
 /// percentiles of a pair come from the same draws.
 fn is_better(these: Option<&[f64]>, those: Option<&[f64]>) -> bool {
     let (Some(these), Some(those)) = (these, those) else { return these.is_some() };

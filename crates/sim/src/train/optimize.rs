@@ -1,17 +1,17 @@
 //! Finds the delay and the probability of a second copy that minimize a percentile of response
 //! times in a log, within a budget of second copies.
 //!
-//! Source: Kaler, He, Elnikety (SPAA 2017), the best SingleR policy with correlated copies. For a
-//! delay d, the budget B allows the probability q = min(1, B / Pr(X > d)), and the percentile is
+//! Source: Kaler, He, Elnikety (SPAA 2017), for the best SingleR policy with correlated copies. For
+//! a delay d, the budget B allows the probability q = min(1, B / Pr(X > d)), and the percentile is
 //! the least t with Pr(X ≤ t) + q·Pr(X > t, Y ≤ t − d) ≥ k. A query's copies share its service
-//! time, so X and Y are not independent. If they were treated as independent, a slow query would
-//! look as avoidable as a hiccup.
+//! time, so X and Y are not independent. If they were treated as independent, it would seem that a
+//! second copy can avoid a slow query as well as a hiccup.
 //!
-//! Choices: only queries that had a second copy provide samples of Y, and these are few. Each of
-//! the other queries uses the Y of the one whose X is nearest. All counts are therefore over whole
-//! queries, so the share is a distribution function of t, and bisection finds t. Between two
-//! response times only t − d changes, so only the response times and 0 are candidates for the
-//! delay.
+//! Choices: only queries that had a second copy provide samples of Y, and there are few such
+//! queries. Each of the other queries uses the Y of the query with the nearest X. All counts are
+//! therefore over whole queries, so the share is a distribution function of t, and bisection finds
+//! t. Between two response times only t − d changes, so only the response times and 0 are
+//! candidates for the delay.
 //!
 //! Deviation: the source moves d and t past each other over all samples. Here the candidate delays
 //! are sparser in the bulk, where Pr(X > d) differs little from one to the next (by at most
@@ -20,8 +20,8 @@
 
 use super::log::Sample;
 
-/// Number of candidate delays over which the share of queries above the delay falls by a factor of
-/// e.
+/// The number of candidate delays over which the share of queries above the delay falls by a factor
+/// of e.
 const FINENESS: usize = 64;
 
 /// Rounding must not lose a sample.
@@ -30,11 +30,12 @@ const ROUNDING: f64 = 1e-9;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Optimum {
     pub(super) delay_ns: u64,
-    /// The percentile, assuming that the policy does not change the copies' response times.
+    /// The percentile, on the assumption that the policy does not change the copies' response
+    /// times.
     pub(super) percentile_ns: u64,
 }
 
-/// Both response times of each query, in the order of the first.
+/// Both response times of each query, sorted by the first.
 #[derive(Debug)]
 pub(super) struct Joint {
     first_ns: Vec<u64>,
@@ -116,7 +117,7 @@ impl Joint {
     }
 
     /// Returns the least time within which a share `k` of the queries gets a response. `most` is an
-    /// upper bound.
+    /// upper bound on this time.
     fn least(&self, policy: (u64, f64), k: f64, most: u64) -> u64 {
         let (mut from, mut to) = (0, most);
         while from < to {
@@ -146,7 +147,8 @@ mod tests {
 
     const K: f64 = 0.9;
 
-    /// Makes a small log of whole numbers: a part that copies share, and a hiccup for some.
+    /// Creates a small log of whole numbers, which are the sum of a part that copies share and, for
+    /// some copies, a hiccup.
     fn log(seed: u64, paired: u64) -> Vec<Sample> {
         let mut rng = seed::rng(seed);
         let mut below = |n: u64| rng.next_u64() % n;
@@ -221,7 +223,7 @@ mod tests {
 
     #[test]
     fn rare_hiccups_are_hedged_after_the_bulk() {
-        // One query in 100 takes 30, the others 0 to 9. A second copy takes 5.
+        // One query in 100 takes 30, and the others take 0 to 9. A second copy takes 5.
         let samples = (0..10_000).map(|i| Sample {
             first_ns: if i % 100 == 0 { 30 } else { i % 10 },
             second_ns: Some(5),

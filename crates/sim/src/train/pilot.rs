@@ -1,7 +1,7 @@
-//! Pilot simulations: smaller versions of the experiment, to learn from.
+//! Runs pilot simulations, which are smaller versions of the experiment from which training learns.
 //!
 //! A pilot consists of several independent runs of the experiment with fewer requests and fewer
-//! shards. That is sufficient because shards share only the arrivals. Its draws come from separate
+//! shards. This is sufficient because shards share only the arrivals. Its draws come from separate
 //! streams, derived from the experiment's seed, so that a policy is not measured on the draws from
 //! which it was learned. The runs of a pilot do not depend on the number of threads, so the results
 //! do not depend on it either.
@@ -19,30 +19,30 @@ use crate::run::replicate;
 use crate::stability;
 use crate::tally::Tally;
 
-/// Share of the experiment's queries that one pilot simulates.
+/// The share of the experiment's queries that one pilot simulates.
 const SHARE: f64 = 1.0 / 64.0;
 
-/// Maximum number of samples in a log. It limits the size of a pilot.
+/// The maximum number of samples in a log. This number limits the size of a pilot.
 const MOST_SAMPLES: f64 = 200_000.0;
 
-/// Minimum number of queries in a pilot, even for small experiments. Fewer would not show that
-/// second copies slow each other down until queues grow.
+/// The minimum number of queries in a pilot, even for small experiments. With fewer queries, a
+/// pilot would not show that second copies slow each other down until queues grow.
 const LEAST_QUERIES: f64 = 100_000.0;
 
 const MOST_SHARDS: u32 = 10;
 
-/// Independent runs per pilot, which limits the number of threads that work on it.
+/// The number of independent runs per pilot, which limits the number of threads that work on it.
 const RUNS: u32 = 4;
 
-/// Number of runs of an examination, and their length relative to a pilot's runs. An examination
-/// must distinguish budgets, and contain the rare long queues that second copies cause.
+/// The number of runs of an examination, and their length relative to a pilot's runs. An
+/// examination must distinguish budgets, and contain the rare long queues that second copies cause.
 const EXAMINATION: (u32, u32) = (8, 3);
 
-/// Minimum number of queries above a percentile. With fewer, the percentile would be mostly due to
-/// chance.
+/// The minimum number of queries above a percentile. With fewer queries above it, the percentile
+/// would be mostly due to chance.
 const LEAST_ABOVE: f64 = 10.0;
 
-/// Share of a pilot's requests that arrive before measuring begins.
+/// The share of a pilot's requests that arrive before measuring begins.
 const WARM_UP: f64 = 0.2;
 
 #[derive(Debug)]
@@ -56,12 +56,12 @@ pub(super) struct Pilot {
 #[derive(Debug)]
 pub(super) struct Pilots<'a> {
     experiment: Experiment,
-    /// The same experiment with longer runs, which examinations use.
+    /// The same experiment with longer runs, for examinations.
     long: Experiment,
     /// The quantile of query latency, 0 to 1.
     k: f64,
     plan: &'a Plan<'a>,
-    /// Number of requests that one run of a pilot adds to the plan's progress.
+    /// The number of requests that one run of a pilot adds to the plan's progress.
     weight: u64,
 }
 
@@ -99,7 +99,7 @@ pub(super) fn cost(of: &Experiment, pilots: u32, examinations: u32) -> u64 {
 }
 
 impl<'a> Pilots<'a> {
-    /// Makes the pilots for an experiment and the quantile `k` of queries.
+    /// Creates the pilots for an experiment. `k` is the quantile of query latency to minimize.
     pub(super) fn new(of: &Experiment, k: f64, plan: &'a Plan<'a>) -> Self {
         let experiment = small(of);
         let weight = weight(of, &experiment);
@@ -109,7 +109,8 @@ impl<'a> Pilots<'a> {
         Self { experiment, long, k, plan, weight }
     }
 
-    /// Runs a pilot with a log. `number` selects its draws. Returns `None` if it was stopped.
+    /// Runs a pilot and logs the response times. `number` selects the draws of the pilot. Returns
+    /// `None` if it was stopped.
     pub(super) fn pilot(&self, policy: Policy, number: u32) -> Option<Pilot> {
         self.run(policy, number * RUNS..(number + 1) * RUNS, false)
     }

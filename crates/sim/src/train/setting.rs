@@ -1,4 +1,4 @@
-//! A setting of the hedge: the delay and the probability that training adjusts, within a budget.
+//! A setting of the hedge: the delay and the probability, which training adjusts within a budget.
 //!
 //! Choice: both are rounded to three digits, toward fewer copies, so that the name of a trained
 //! policy is short and exact.
@@ -48,7 +48,7 @@ impl Setting {
         } else {
             0
         };
-        // Divides by a power of ten, because that is exact to the last digit.
+        // Divide by a power of ten, because the result is exact to the last digit.
         let parts = (1.0 / digit(self.probability)).round();
         let probability = match self.probability {
             q if q < 1.0 => (q * parts).floor() / parts,

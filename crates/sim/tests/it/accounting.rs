@@ -1,11 +1,11 @@
-//! Measurements other than latencies: busy time, copies, waste, queues.
+//! Checks measurements other than latencies: busy time, copies, waste and queues.
 
 use crate::common::{assert_close, mean, run, run_one, sharp};
 use curtail_sim::Parameters;
 
-/// Tolerance for the busy share. For n queries with Poisson arrivals and exponential service, its
-/// standard error is ρ·√(2/n), which is 0.17 % with n = 720,000. Six standard errors: one false
-/// alarm in 10⁸ seeds.
+/// The tolerance for the busy share. For n queries with Poisson arrivals and exponential service,
+/// its standard error is ρ·√(2/n), which is 0.17 % with n = 720,000. The tolerance is six standard
+/// errors, so the test fails by chance for one seed in 10⁸.
 const BUSY: f64 = 0.01;
 
 #[test]
@@ -34,7 +34,7 @@ fn busy_time_equals_the_offered_load() {
 #[test]
 fn naive_wastes_half_without_jitter() {
     // Both copies of a query take the same time, so the loser costs as much as the winner. The only
-    // difference comes from the few copies, out of 36,000, that span the start or the end of the
+    // difference comes from the few copies (out of 36,000) that span the start or the end of the
     // measured time.
     let parameters = Parameters { replicas: 3, utilization: 0.3, ..sharp() };
     let naive = run_one(&parameters, "naive");
@@ -53,8 +53,8 @@ fn jitter_counts_as_busy() {
 
 #[test]
 fn the_queue_length_follows_littles_law() {
-    // M/M/1: ρ²/(1 − ρ) queries wait on average, each for ρ/(1 − ρ). The sojourn is the wait plus
-    // the service.
+    // In M/M/1, ρ²/(1 − ρ) queries wait on average, and the mean wait is ρ/(1 − ρ). The sojourn is
+    // the wait plus the service.
     let parameters = Parameters { utilization: 0.5, ..sharp() };
     let psq = run_one(&parameters, "psq");
     let queue = psq.queue.expect("a stable run");

@@ -1,5 +1,5 @@
-//! The advice is right for services where hedging pays and for services where it does not,
-//! according to longer simulations of every deployable policy.
+//! Checks that the advice is right, both for services where hedging pays and for services where it
+//! does not. The truth comes from longer simulations of every deployable policy.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -63,7 +63,7 @@ fn brute_force(experiment: &Experiment, cancel: bool) -> f64 {
     });
     let parse = |name: &&str| Candidate::parse(name, UNIT_NS).expect("a policy");
     let candidates: Vec<Candidate> = names.iter().map(parse).collect();
-    // Another seed, so that the simulation does not repeat the one for the advice.
+    // The seed is different, so that this simulation does not repeat the one for the advice.
     let requests = (250_000 / u64::from(experiment.shards)).min(20_000);
     let longer = Experiment { requests, warm_up: requests / 10, seed: 7, ..experiment.clone() };
     let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -112,7 +112,7 @@ fn it_pays_beyond_half_load_where_replicas_stop_what_is_given_up() {
         (50, 2, 0.7, "exp:1", Some("bimodal:0.001:15")),
         (5, 2, 0.8, "exp:5ms", Some("bimodal:0.003:75ms")),
     ];
-    // The policies need about ten thousand queries to learn the gain.
+    // The policies need about ten thousand queries to learn whether a second copy helps.
     check(&services, true, true, 0.6);
 }
 
@@ -126,7 +126,7 @@ fn hedging_does_not_pay_where_longer_simulations_deny_it() {
         (20, 2, 0.6, "exp:5ms", Some("det:3ms")),
     ];
     check(&services, true, false, 0.15);
-    // Without cancellation, hedging pays only within the limits of LÆDGE.
+    // Without cancellation, hedging pays only if LÆDGE limits the second copies.
     let services = [
         (50, 2, 0.7, "exp:1", Some("bimodal:0.001:15")),
         (5, 2, 0.85, "exp:5ms", Some("bimodal:0.003:75ms")),
@@ -210,13 +210,13 @@ fn reasons_do_not_contradict_the_figures() {
     };
     let alone = because((1, 1, 0.3, "exp:1", Some("bimodal:0.01:15")));
     assert!(alone.contains("no other replica for a second copy"), "{alone}");
-    // Few queries are hit, but more wait behind them.
+    // Few queries have a hiccup, but more queries wait behind these.
     let behind = because((1, 2, 0.3, "exp:1", Some("bimodal:0.005:15")));
     assert!(behind.contains("other queries wait behind them"), "{behind}");
-    // If there were no jitter, the load would not be a reason.
+    // Without jitter, the load would not be a reason.
     let jitter = because((1, 2, 0.2, "det:1", Some("bimodal:0.2:10")));
     assert!(jitter.contains("with the jitter busy for 60 % of the time"), "{jitter}");
-    // Second copies run, but gain nothing.
+    // Second copies run, but do not reduce latency.
     let alike = because((20, 2, 0.1, "exp:5ms", Some("det:8ms")));
     assert!(alike.contains("the jitter of two copies is similar"), "{alike}");
     let seldom = because((1, 2, 0.05, "pareto:2.5:1", Some("pareto:1.5:0.1")));
@@ -235,7 +235,7 @@ fn reasons_do_not_contradict_the_figures() {
 #[test]
 fn the_verdict_matches_the_reported_gain() {
     // At this load, the differences between runs are larger than those between policies. The mean
-    // of the differences is not the difference of the percentiles over all runs.
+    // of the differences is not equal to the difference between the percentiles over all runs.
     for seed in [3, 11] {
         let service = experiment((2, 2, 0.33, "det:1", Some("bimodal:0.02:100")));
         let experiment = Experiment { seed, ..service };
@@ -247,7 +247,7 @@ fn the_verdict_matches_the_reported_gain() {
 
 #[test]
 fn a_verdict_on_rare_events_has_low_confidence() {
-    // Every hiccup stops a replica for a thousand service times. With a seed that draws some
+    // Every hiccup stops a replica for a thousand service times. If a seed happens to draw some
     // hiccups, hedging seems to pay.
     for seed in [4, 7] {
         let service = experiment((100, 2, 0.3, "exp:1", Some("bimodal:0.00001:1000")));
@@ -287,7 +287,7 @@ fn hedging_is_not_faster_above_the_reported_load() {
     assert!(advice.curve.iter().all(|at| lower(at) || !at.faster), "{:?}", advice.curve);
 }
 
-/// Makes measured P and J from a number of executions: 3 % have a hiccup of 30.
+/// Creates measured times P and J of a number of executions, 3 % of which have a hiccup of 30.
 fn repeated(executions: u32) -> Repeated {
     let p_ns = (1..=100).map(|at| f64::from(at) * 2e4).collect();
     let j_ns = (0..executions).map(|at| if at % 100 < 3 { 3e7 } else { 1e4 }).collect();
@@ -338,7 +338,7 @@ fn few_samples_give_wider_intervals_than_many() {
 
 #[test]
 fn an_uncertain_verdict_is_not_settled() {
-    // One pause hit two of the 120 executions. Other samples may have none, or three.
+    // One pause hit two of the 120 executions. Other samples may contain none or three.
     let rare = |executions| Repeated {
         j_ns: (0..executions).map(|at| if at % 120 / 2 == 30 { 3e7 } else { 1e4 }).collect(),
         ..repeated(0)
@@ -362,7 +362,7 @@ fn utilizations_count_jitter_if_nearly_all_is_jitter() {
     let (from, mut rng) = (spec.resolve(1.0).expect("a distribution"), seed::rng(3));
     let j_ns = (0..20_000).map(|_| from.sample(&mut rng)).collect();
     let times = Repeated { p_ns: vec![1e4; 50], j_ns, ..repeated(0) };
-    // 100 requests per second.
+    // The rate is 100 requests per second.
     let (advice, _) = advised(times, 0.0005);
     assert_eq!(advice.utilization_of, UtilizationOf::Total);
     assert!((advice.utilization - 0.25).abs() < 0.01, "{}", advice.utilization);

@@ -1,10 +1,10 @@
-//! Any text for a parameter gives either an error or an experiment that runs.
+//! Checks that any text for a parameter results in either an error or an experiment that runs.
 
 use curtail_sim::{Arrivals, Candidate, Parameters, Plan, compare};
 use proptest::prelude::*;
 use proptest::string::string_regex;
 
-/// Text that sometimes looks like times, distributions, processes or disturbances.
+/// Generates text that sometimes looks like times, distributions, processes or disturbances.
 fn text() -> impl Strategy<Value = String> {
     let names = "exp|det|lognormal|gamma|erlang|h2|pareto|weibull|bimodal|uniform|file|trace|mmpp|on-off\
                  |poisson|constant|";
@@ -15,7 +15,7 @@ fn text() -> impl Strategy<Value = String> {
     prop_oneof![8 => list, 1 => any::<String>(), 1 => "\\PC{0,20}"]
 }
 
-/// Text with a valid form and numbers of all sizes.
+/// Generates text with a valid form and numbers of all sizes.
 fn form() -> impl Strategy<Value = String> {
     let forms = prop::sample::select(vec![
         "exp:#",
@@ -35,7 +35,7 @@ fn form() -> impl Strategy<Value = String> {
         "det:#/exp:#/0.1",
         "exp:#/exp:#/7",
     ]);
-    // Exponents near that of the service, and others far from it.
+    // Exponents that are near that of the service, and others that are far from it.
     let exponents = prop_oneof![-1.0..2.0, -1.0..2.0, -12.0..14.0_f64];
     (forms, prop::collection::vec(exponents, 2)).prop_map(|(form, exponents)| {
         let numbers = exponents.iter().map(|exponent| 10_f64.powf(*exponent).to_string());
@@ -43,7 +43,8 @@ fn form() -> impl Strategy<Value = String> {
     })
 }
 
-/// Parameters of a run with few requests. The text of one parameter comes from `text` or `form`.
+/// Returns the parameters of a run with few requests. The text of one parameter comes from `text`
+/// or `form`.
 fn parameters() -> impl Strategy<Value = Parameters> {
     let numbers = (0.01..2.0_f64, 1_u32..4, 1_u32..3, any::<u64>());
     (prop_oneof![text(), form()], 0..10, numbers).prop_map(

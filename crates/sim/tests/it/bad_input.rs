@@ -1,11 +1,11 @@
-//! Invalid parameters: every error names the parameter, the value and the fix.
+//! Checks that every error about an invalid parameter names the parameter, the value and the fix.
 
 use std::path::PathBuf;
 
 use crate::common::{refusal, with};
 use curtail_sim::{Candidate, Parameters};
 
-/// Text in a file, and parts of the error.
+/// The text in a file, and parts of the resulting error.
 const BAD: &[(&str, &[&str])] = &[
     ("shards = 0", &["shards is 0", "use 1 to 100000"]),
     ("shards = 100_001", &["shards is 100001"]),
@@ -91,7 +91,7 @@ const BAD: &[(&str, &[&str])] = &[
         "window = 89",
         &["window is 89, which makes 1012 windows; use 90 or more: up to 1000 windows"],
     ),
-    // Values that are valid by themselves, but not together.
+    // These values are valid individually, but not in combination.
     (
         "shards = 100_000, replicas = 1024, slots = 1024",
         &["shards is 100000, which makes 104857600000 slots", "fewer"],
@@ -99,7 +99,7 @@ const BAD: &[(&str, &[&str])] = &[
     ("requests = 2000, utilization = 1e-9, service = 'exp:100h'", &["utilization is", "at least"]),
     ("requests = 2000, utilization = 1e-300, service = 'exp:1ms'", &["utilization is", "at least"]),
     ("slowdown = 'det:1e-6/det:1e-6/0.5'", &["slowdown is", "use longer"]),
-    // At speed 0 only the time between pauses counts.
+    // At speed 0, only the time between pauses matters.
     ("slowdown = 'det:1e-5/det:100/0'", &["during one copy"]),
     ("slowdown = 'det:1/det:1/0.5', utilization = 1e-6", &["between two requests"]),
     ("outage = 'det:1e-5/det:1e-5'", &["outage is"]),
@@ -116,7 +116,7 @@ fn bad_parameters_are_refused_with_the_value_and_the_fix() {
     }
 }
 
-/// Makes a file of samples or arrivals in a temporary directory.
+/// Creates a file of samples or arrivals in a temporary directory.
 fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a/b.txt");

@@ -1,4 +1,4 @@
-//! Changes of the world during a run: their effect on later requests, and the report by windows.
+//! Tests changes during a run: their effect on later requests, and the report by window.
 
 use crate::common::{assert_close, assert_same, percentile, run, run_one, with};
 use curtail_sim::{Outcome, Parameters, Unstable, Window};
@@ -74,8 +74,8 @@ fn after_hiccups_end_windows_equal_those_without_hiccups() {
     let never = run(&Parameters { jitter: None, ..windowed }, &POLICIES);
     for (outcome, never) in outcomes.iter().zip(&never) {
         assert_eq!(windows(outcome).len(), 3);
-        // The queries that waited when the hiccups ended are soon gone. After that, the same draws
-        // give the same latencies.
+        // The queries that were waiting when the hiccups ended are soon served. From then on, the
+        // same draws result in the same latencies.
         for (late, never) in windows(outcome)[1..].iter().zip(&windows(never)[1..]) {
             assert_eq!(late, never, "{}", outcome.policy);
         }
@@ -90,8 +90,8 @@ fn tripled_service_times_triple_latencies_at_equal_load() {
         let before = run_one(&windowed, policy);
         for (late, before) in windows(&outcome)[1..].iter().zip(&windows(&before)[1..]) {
             for percentile in [50.0, 95.0, 99.0] {
-                // The draws are the same, but times are rounded to nanoseconds and to classes of a
-                // histogram.
+                // The draws are the same, but times are rounded to nanoseconds and to the buckets
+                // of a histogram.
                 assert_close(policy, p(late, percentile), 3.0 * p(before, percentile), 4e-3);
             }
         }
@@ -113,15 +113,15 @@ fn a_speed_change_affects_copies_that_begin_later() {
     let outcome = run_one(&changed(&["speeds=0.2"], &clockwork), "psq");
     let of = |length: f64| outcome.histogram.count_at((length * 1e6) as u64);
     assert_eq!((of(1.0), of(5.0)), (500, 500));
-    // Nothing waits before the change, and it does not slow down the copy that is executing at the
-    // time.
+    // No query waits before the change, and the change does not slow down the copy that is
+    // executing at that time.
     let full = Parameters { utilization: 0.999, ..clockwork.clone() };
     let last = Parameters { change_at: Some(999), ..full };
     let outcome = run_one(&changed(&["speeds=0.2"], &last), "psq");
     assert_eq!((outcome.unstable_because, outcome.stable), (Some(Unstable::Overload), false));
     let slow = outcome.histogram.len() - outcome.histogram.count_between(0, 1_100_000);
     assert_eq!(slow, 1, "the last one alone");
-    // The speed of a slow stretch is relative to the new speed: always half of 0.2.
+    // The speed in a slow interval is relative to the new speed, so it is always half of 0.2.
     let slowdown = Some("det:1e-3/det:1e6/0.5".to_owned());
     let outcome = run_one(&changed(&["speeds=0.2"], &Parameters { slowdown, ..clockwork }), "psq");
     for window in windows(&outcome) {

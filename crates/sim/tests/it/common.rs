@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use curtail_sim::{Candidate, Error, Outcome, PERCENTILES, Parameters, Plan, UNIT_NS, compare};
 
-/// Allowed error of an estimate, in half widths of its 95 % interval. With the twenty replications
-/// of [`sharp`] this is 4.5 × 2.093 = 9.4 standard errors of Student's t with 19 degrees of
-/// freedom: one false alarm in more than 10⁷ seeds.
+/// The allowed error of an estimate, in half widths of its 95 % interval. With the twenty
+/// replications of [`sharp`] this is 4.5 × 2.093 = 9.4 standard errors of Student's t with 19
+/// degrees of freedom: one false alarm in more than 10⁷ seeds.
 const HALF_WIDTHS: f64 = 4.5;
 
-/// Histograms have three digits, and report the upper end of a class.
+/// Histograms have three significant digits and report the upper end of a bucket.
 pub(crate) const DIGITS: f64 = 1.5e-3;
 
 #[track_caller]
@@ -19,12 +19,14 @@ pub(crate) fn with(text: &str) -> Parameters {
     table.remove("it").expect("it is there")
 }
 
-/// One shard with one replica, and enough replications for sharp intervals.
+/// Returns the parameters of one shard with one replica, with enough replications for narrow
+/// intervals.
 pub(crate) fn sharp() -> Parameters {
     with("shards = 1, replicas = 1, requests = 40_000, replications = 20")
 }
 
-/// A request of length 1 arrives every 10 time units, so nothing waits.
+/// Returns parameters under which a request of length 1 arrives every 10 time units, so that
+/// nothing waits.
 pub(crate) fn clockwork() -> Parameters {
     with(
         "shards = 1, replicas = 1, utilization = 0.1, service = 'det:1', arrivals = 'constant', \

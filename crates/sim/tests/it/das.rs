@@ -1,4 +1,4 @@
-//! Harmless duplication: DAS compared with single copies, and the value of its parts.
+//! Compares harmless duplication (DAS) with single copies, and tests the benefit of its parts.
 
 use crate::common::{assert_agrees, mean, percentile, run, run_one, with};
 use curtail_sim::{Candidate, Outcome, PERCENTILES, Parameters, Plan, UNIT_NS, compare};
@@ -8,8 +8,8 @@ fn world(text: &str) -> Parameters {
     with(&format!("servers = 10, replicas = 3, slots = 1, {text}"))
 }
 
-/// Asserts that the mean and the 99th percentile exceed the baseline's by no more than the
-/// intervals of both.
+/// Asserts that the mean and the 99th percentile do not exceed those of the baseline by more than
+/// the intervals of both.
 fn assert_not_worse(outcome: &Outcome, baseline: &Outcome, context: &str) {
     let p99 = |outcome| percentile(outcome, 99.0);
     for (what, (x, half), (y, other)) in
@@ -47,7 +47,7 @@ fn no_load_and_no_service_time_makes_a_primary_wait_for_a_duplicate() {
 
 #[test]
 fn without_a_second_server_it_is_a_single_copy() {
-    // M/M/1 at 0.7. There is no duplicate, so the two do not differ.
+    // M/M/1 at 0.7. There are no duplicates, so the two outcomes do not differ.
     let text = "servers = 4, replicas = 1, slots = 1, utilization = 0.7, requests = 40_000, replications = 20";
     let outcomes = run(&with(text), &["random", "das"]);
     let [random, das] = &outcomes[..] else { panic!("two") };
@@ -93,13 +93,14 @@ fn cancel_cost_and_purge_latency_increase_busy_time() {
     assert!(run("network = 'det:0.5'") > at_once + 0.02, "duplicates run on meanwhile");
 }
 
-/// Two stages in a row with exponential service times are two M/M/1 queues (Burke).
+/// Two successive stages with exponential service times behave like two M/M/1 queues (Burke's
+/// theorem).
 #[test]
 fn a_chain_of_stages_is_a_tandem() {
     let text = "servers = 4, replicas = 1, slots = 1, utilization = 0.5, service = 'exp:1', requests = 40_000, \
                 replications = 20, stage = ['network:exp:1.2', 'link@client:det:0.05']";
     let outcome = run_one(&with(text), "random");
-    // The client's link is busy a tenth of the time: M/D/1 with many senders.
+    // The client's link is busy for a tenth of the time, and behaves like M/D/1 with many senders.
     let link = 0.05 + 0.05 * 0.1 / (2.0 * 0.9);
     assert_agrees("mean sojourn", mean(&outcome), 2.0 + 1.2 / 0.4 + link, 0.03);
     let load = outcome.servers.expect("servers are shared");

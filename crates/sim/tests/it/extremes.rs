@@ -1,5 +1,5 @@
-//! Legal but extreme parameters: nothing overflows or hangs, and excessive experiments end early.
-//! Tests run with overflow checks.
+//! Checks that with valid but extreme parameters nothing overflows or hangs, and that excessive
+//! experiments end early. The tests run with overflow checks.
 
 use crate::common::{assert_close, run, run_one, with};
 use curtail_sim::Parameters;

@@ -1,4 +1,5 @@
-//! Requests to many shards at a load so low that two queries hardly ever meet.
+//! Tests requests to many shards at a load that is so low that a query hardly ever waits for
+//! another.
 
 use crate::common::{assert_agrees, mean, percentile, run_one, sharp};
 use curtail_sim::Parameters;
@@ -24,9 +25,9 @@ fn a_request_is_as_slow_as_the_slowest_of_its_shards() {
 
 #[test]
 fn shards_and_copies_draw_independently() {
-    // Naive hedging runs S = P + min(J1, J2). With P = 1 and J exponential with mean 1, min(J1, J2)
-    // is exponential with mean 1/2, so the p99 is 1 + ln(100)/2. For a maximum over 10 shards it is
-    // 1 − ln(1 − 0.99^(1/10))/2.
+    // With naive hedging, S = P + min(J1, J2). With P = 1 and J exponential with mean 1, min(J1,
+    // J2) is exponential with mean 1/2, so the p99 is 1 + ln(100)/2. For a maximum over 10 shards
+    // it is 1 − ln(1 − 0.99^(1/10))/2.
     for shards in [1, 10] {
         let parameters = Parameters {
             shards,

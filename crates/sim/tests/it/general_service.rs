@@ -23,7 +23,7 @@ fn assert_pollaczek_khinchine(service: &str, most: f64) {
 
 #[test]
 fn constant_service_is_md1() {
-    // The expected value is 1 + 0.6/(2·0.4).
+    // The expected mean sojourn is 1 + 0.6/(2·0.4).
     assert!((mean_sojourn("det:1", 0.6) - 1.75).abs() < 1e-12);
     assert_pollaczek_khinchine("det:1", 0.02);
 }
@@ -40,7 +40,7 @@ fn waits_follow_the_variability_of_service() {
 
 #[test]
 fn jitter_is_part_of_the_service() {
-    // S = P + J, where P and J are independent. With `total`, the utilization counts both.
+    // S = P + J, where P and J are independent. With `total`, the utilization includes both.
     let parameters = with(
         "shards = 1, replicas = 1, jitter = 'bimodal:0.05:5', utilization = 0.6, \
          utilization-of = 'total', requests = 60_000, replications = 20",
@@ -50,7 +50,7 @@ fn jitter_is_part_of_the_service() {
     assert!((outcome.utilization.with_jitter - 0.6).abs() < 1e-12);
     let of_mean = Parameters { utilization_of: curtail_sim::UtilizationOf::Mean, ..parameters };
     let experiment = of_mean.experiment().expect("a good experiment");
-    // The expected value is 0.6 · 1.25.
+    // The expected utilization is 0.6 · 1.25.
     assert!((experiment.utilization_with_jitter() - 0.75).abs() < 1e-12);
 }
 
@@ -63,7 +63,7 @@ fn the_relaxation_time_matches_theory() {
             / curtail_sim::UNIT_NS as f64
     };
     // The expected time is 1 / (1 − √0.25)² mean service times, divided by the number of servers.
-    // Constant service times halve it.
+    // With constant service times, the relaxation time is half as long.
     for (service, replicas, expected) in [("exp:1", 1, 4.0), ("exp:2", 4, 2.0), ("det:1", 1, 2.0)] {
         let computed = relaxation(service, replicas, 0.25);
         assert!((computed - expected).abs() < 1e-6, "{service} × {replicas}: {computed}");

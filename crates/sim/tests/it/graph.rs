@@ -1,4 +1,4 @@
-//! Graphs of services: the value of end-to-end control, and errors in files.
+//! Tests graphs of services: the benefit of end-to-end control, and errors in files.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -6,8 +6,8 @@ use curtail_sim::Plan;
 use curtail_sim::graph::{Graph, GraphFile, GraphOutcome, Replicated, WorkflowOutcome, replicate};
 
 /// The example of document 002 §5.1.3: w1 passes through A, B and E, and w2 passes only through A.
-/// E is slow: w1 needs four times the capacity that E has. If w1 enters unchecked, A runs out of
-/// threads, because each call of B holds one.
+/// E is slow: w1 needs four times the capacity that E has. If the rate of w1 is not limited at the
+/// entry, A runs out of threads, because each call to B holds one.
 const OUTAGE: &str = r#"
 duration = "20s"
 warmup = "5s"
@@ -76,7 +76,7 @@ fn rate_control_limits_w1_at_the_entry_and_wastes_little_work() {
         .replace("[\"call e\"]", "[\"use cpu exp:5ms\", \"call e\"]");
     let outcomes = all(&text, &["timeouts", "fifo+rc"], 2);
     let [timeouts, rates] = &outcomes[..] else { panic!("there are two") };
-    // The share of B's work for w1 that went to requests without a good response.
+    // The share of B's work for w1 that was done for requests without a response by their deadline.
     let wasted = |outcome: &GraphOutcome| {
         let busy_s = outcome.services[1].utilization[0].1 * 8.0 * 40.0;
         let good: f64 = of(outcome, "w1").series.iter().map(|sample| sample.good).sum();
@@ -147,7 +147,8 @@ fn every_request_ends_in_one_way() {
     }
 }
 
-/// A store at 80 % load. One of its four processes has a fault from 5 s to 10 s.
+/// Returns a graph with a store at 80 % load. One of its four processes has a fault from 5 s to 10
+/// s.
 fn faulty(fault: &str) -> String {
     format!(
         r#"

@@ -1,4 +1,4 @@
-//! Hedging after a learned delay: the delay that it learns, and the cost.
+//! Tests hedging after a learned delay: the delay that is learned, and the cost.
 
 use crate::common::{percentile, run, with};
 use curtail_sim::Outcome;

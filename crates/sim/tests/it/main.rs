@@ -1,4 +1,4 @@
-//! Tests of the simulator: against theory, on small worlds, and with bad input.
+//! Tests of the simulator, which compare it with theory, run small worlds, and use invalid input.
 
 mod accounting;
 mod advise;

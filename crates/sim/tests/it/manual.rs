@@ -1,4 +1,5 @@
-//! The page on distributions and arrivals lists all of them, and its examples can be parsed.
+//! Checks that the page on distributions and arrivals lists all of them, and that its examples can
+//! be parsed.
 
 use curtail_dist::Spec;
 use curtail_dist::arrivals::{Arrivals, FORMS};
@@ -25,7 +26,7 @@ fn every_form_is_documented_with_an_example_that_parses() {
     for (form, example) in rows() {
         let name = form.split(':').next();
         assert_eq!(example.split(':').next(), name, "{example}");
-        // The file of a trace does not exist.
+        // The trace file in the example does not exist.
         let reads = example.parse::<Spec>().is_ok()
             || Arrivals::parse(example, 1e6).is_ok()
             || example.starts_with("trace:");

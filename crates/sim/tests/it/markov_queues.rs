@@ -3,13 +3,14 @@
 use crate::common::{assert_agrees, mean, percentile, run_one, sharp};
 use curtail_sim::{Outcome, Parameters};
 
-/// Returns the mean wait in the queue. It has no interval of its own, so it gets the interval of
-/// the mean sojourn, whose noise includes that of the wait.
+/// Returns the mean wait in the queue. Outcomes contain no interval for the wait, so the interval
+/// of the mean sojourn is used, whose noise includes that of the wait.
 fn wait(outcome: &Outcome) -> (f64, f64) {
     (outcome.queue.expect("a stable run").mean_wait, mean(outcome).1)
 }
 
-/// Asserts M/M/1: the sojourn is exponential with mean 1/(1 − ρ), for service with mean 1.
+/// Asserts that results agree with M/M/1: for service with mean 1, the sojourn is exponential with
+/// mean 1/(1 − ρ).
 fn assert_mm1(outcome: &Outcome, load: f64) {
     let sojourn = 1.0 / (1.0 - load);
     assert_agrees("mean sojourn", mean(outcome), sojourn, 0.03);
@@ -44,7 +45,8 @@ fn erlang_c(servers: u32, load: f64) -> f64 {
     blocked / (1.0 - load * (1.0 - blocked))
 }
 
-/// Asserts M/M/k: the mean wait is C / (k·(1 − ρ)), for service with mean 1.
+/// Asserts that results agree with M/M/k: for service with mean 1, the mean wait is C / (k·(1 −
+/// ρ)).
 fn assert_mmk(parameters: &Parameters, servers: u32) {
     let load = parameters.utilization;
     let outcome = run_one(parameters, "psq");

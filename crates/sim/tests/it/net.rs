@@ -1,4 +1,5 @@
-//! Clients that share servers: against theory, compared with each other, and with bad input.
+//! Tests clients that share servers: compares them with theory and with each other, and checks
+//! invalid input.
 
 use crate::common::{assert_agrees, mean, percentile, run, run_on, run_one, with};
 use curtail_sim::{Outcome, Parameters};
@@ -13,8 +14,8 @@ fn p99(outcome: &Outcome) -> f64 {
 
 #[test]
 fn a_server_that_many_clients_share_is_one_queue() {
-    // M/M/4 at 0.7: a query waits with probability 0.4287. If it waits, it waits for 1 / (4 · 0.3)
-    // mean service times on average.
+    // In M/M/4 at a utilization of 0.7, a query waits with probability 0.4287. If it waits, it
+    // waits for 1 / (4 · 0.3) mean service times on average.
     let text = "servers = 1, clients = 20, replicas = 1, slots = 4, utilization = 0.7, requests = 40_000, \
                 replications = 20";
     let outcome = run_one(&with(text), "random");
@@ -37,7 +38,7 @@ fn changing_speeds_have_the_capacity_of_their_mean() {
                 speed = '3:10ms', repair = 0.1";
     let busy = run_one(&shared(text), "least-outstanding").utilization.busy.expect("it is known");
     // A tenth of the requests go to all three servers. Slower servers get the same share of
-    // requests, and need more time for them.
+    // requests, but need more time for each.
     assert!((0.72..0.82).contains(&busy), "{busy}");
 }
 
@@ -68,8 +69,8 @@ fn results_depend_on_the_seed_and_on_nothing_else() {
 
 #[test]
 fn copies_that_are_cancelled_stop_wherever_they_are() {
-    // Every query gets a second copy, and the loser is stopped. The total work is that of one copy,
-    // except for the travel time of messages.
+    // Every query gets a second copy, and the loser is stopped. The total work is the same as with
+    // one copy, except for the travel time of messages.
     let text = "servers = 6, clients = 9, replicas = 2, slots = 1, requests = 20_000, replications = 2, \
                 utilization = 0.4, network = 'det:0.001'";
     let outcome = run_one(&with(text), "tied+least-outstanding");

@@ -1,4 +1,4 @@
-//! Servers that fail: copies are lost and retried, and every request is counted once.
+//! Tests servers that fail: their copies are lost and retried, and every request is counted once.
 
 use crate::common::{assert_close, clockwork, run, run_one, with};
 use curtail_sim::{Outcome, Parameters, UNIT_NS};
@@ -57,14 +57,14 @@ fn a_lost_copy_fails_without_another_server_and_queries_wait_for_one() {
 #[test]
 fn a_retry_hides_a_failure() {
     // Three servers fail independently and rarely, so the retry of a lost copy nearly always finds
-    // a server that is up. A request fails only if the second copy is lost, too, or all servers are
-    // down.
+    // a server that is up. A request fails only if the second copy is also lost or if all servers
+    // are down.
     let rare = Parameters { outage: Some("exp:500/exp:5".to_owned()), ..parameters() };
     let outcome = run_one(&rare, "psq");
     assert!(outcome.copies_per_query.is_some_and(|copies| copies > 1.0), "some are sent again");
     let failed = outcome.requests_failed as f64 / outcome.histogram.len() as f64;
     assert!(failed < 1e-3, "{failed}");
-    // Only winners are useful. Lost copies are waste.
+    // Only the copies that win are useful. Lost copies are wasted work.
     let wasted = outcome.wasted_fraction.expect("busy");
     assert!(wasted > 0.0 && wasted < 0.01, "{wasted}");
 }
@@ -82,8 +82,8 @@ fn a_server_that_returns_is_empty() {
     assert_all_counted(&outcome, &parameters);
     // A copy is lost if its server fails within the 4 time units before the copy arrives: 1 −
     // e^−(4/20) = 18 %. It is retried at most once, within a budget of a tenth. Servers are
-    // therefore busy for less than 0.3·0.82·1.1 of the time, and the true share is slightly lower
-    // still, because outages cut copies short.
+    // therefore busy for less than 0.3·0.82·1.1 of the time. The true share is slightly lower,
+    // because outages cut copies short.
     let busy = outcome.utilization.busy.expect("time");
     assert!(busy < 0.3 * 0.82 * 1.1, "{busy}");
     assert_close("busy", busy, 0.26, 0.1);

@@ -1,4 +1,5 @@
-//! Policies in the same world: what must be equal is exactly equal, and differences are paired.
+//! Compares policies in the same world: results that must be equal are exactly equal, and
+//! differences are paired.
 
 use crate::common::{assert_same, mean, percentile, run, run_one, with};
 use curtail_sim::{JitterOf, Parameters};
@@ -33,7 +34,8 @@ fn with_a_single_replica_hedges_do_nothing() {
 
 #[test]
 fn where_nothing_waits_laedge_is_naive() {
-    // Both send two copies at once, and the second draw of a query is the same for both.
+    // Both policies send two copies immediately, and the second draw of a query is the same under
+    // both.
     let jitter = Some("exp:1".to_owned());
     let parameters = Parameters { utilization: 1e-6, jitter, ..parameters() };
     let outcomes = run(&parameters, &["naive", "laedge", "laedge:cc"]);
@@ -69,12 +71,12 @@ fn differences_are_paired() {
     let (of_psq, of_bounded) = (mean(psq), mean(bounded));
     let difference = versus.difference.mean.expect("a mean");
     assert!((difference - (of_bounded.0 - of_psq.0)).abs() < 1e-9, "{difference}");
-    // The difference of the two reported figures, which is not the mean of the replications'
-    // differences.
+    // This is the difference between the two reported figures, which is not the mean of the
+    // replications' differences.
     let expected = percentile(bounded, 99.0).0 - percentile(psq, 99.0).0;
     assert_eq!(versus.difference.percentile(99.0), Some(expected));
-    // Independent intervals would add their squares. Common random numbers cancel most of the
-    // noise.
+    // If the two figures were independent, the squares of their half widths would add up. Common
+    // random numbers cancel most of the noise.
     let unpaired = of_psq.1.hypot(of_bounded.1);
     let paired = versus.ci95.mean.expect("ten replications");
     assert!(paired < 0.5 * unpaired, "{paired} of {unpaired}");
@@ -102,7 +104,7 @@ fn a_single_replication_has_no_intervals() {
     assert!(versus.difference.mean.is_some() && versus.ci95.mean.is_none());
 }
 
-/// All copies of a query have the same hiccup, so no hedge wins.
+/// All copies of a query have the same hiccup, so a second copy never wins.
 fn shared_jitter() -> Parameters {
     with(
         "shards = 5, replicas = 3, utilization = 0.2, jitter = 'bimodal:0.01:15', \

@@ -1,4 +1,4 @@
-//! How the accuracy of pre-emptions is counted.
+//! Tests how the accuracy of pre-emptions is measured.
 
 use crate::common::{assert_close, run_one, with};
 use curtail_sim::{Accuracy, Parameters};
@@ -19,7 +19,7 @@ fn pre_emptions_are_counted_with_a_cost_and_with_a_network() {
     let right = plain.overall.ratio().expect("some");
     assert!(plain.overall.all > 10_000 && right > 0.5 && right < 1.0, "{plain:?}");
     assert!(plain.together.all + plain.apart.all < plain.overall.all, "hiccups are rare");
-    // The cost and the latency are so small that they change hardly anything.
+    // The cost and the latency are so small that they have hardly any effect.
     for parameters in [
         Parameters { cancel_cost: Some("0.0001".to_owned()), ..parameters() },
         Parameters { network: Some("det:0.0001".to_owned()), ..parameters() },

@@ -1,4 +1,4 @@
-//! Results depend on the parameters, the seed and the policy, and on nothing else.
+//! Checks that results depend only on the parameters, the seed and the policy.
 
 use crate::common::{run, run_on, with};
 use curtail_sim::{Outcome, Parameters, total};

@@ -1,9 +1,11 @@
-//! Rescue in whole services: it learns when to act, helps where that is possible, and does no harm.
+//! Tests rescue in complete services: it learns when to act, helps where this is possible, and does
+//! no harm.
 
 use crate::common::{percentile, run, with};
 use curtail_sim::{Figures, JitterOf, Outcome, Parameters};
 
-/// Twenty shards whose copies sometimes have hiccups of 15 mean service times.
+/// Returns the parameters of twenty shards whose copies sometimes have hiccups of 15 mean service
+/// times.
 fn service(utilization: f64) -> Parameters {
     let hiccups =
         with("shards = 20, jitter = 'bimodal:0.002:15', requests = 14_000, replications = 4");
@@ -14,8 +16,8 @@ fn p99(outcome: &Outcome) -> f64 {
     percentile(outcome, 99.0).0
 }
 
-/// Whether a figure exceeds that of the first outcome by more than the given share, even after a
-/// margin for chance.
+/// Whether a figure exceeds that of the first outcome by more than the given share, with a margin
+/// for chance.
 fn is_worse(outcomes: &[Outcome], at: usize, figure: f64, share: f64) -> bool {
     let versus = outcomes[at].versus_first.as_ref().expect("both are stable");
     let value = |figures: &Figures| figures.percentile(figure).expect("enough samples");
@@ -50,8 +52,8 @@ fn without_cancellation_it_gains_less_and_does_no_harm() {
 
 #[test]
 fn over_a_network_it_gains_more_with_prefetch() {
-    // The round trip takes half a mean service time. A server is idle for that time after every
-    // query unless it already has the next one.
+    // The round trip takes half a mean service time. After every query, a server is idle for that
+    // time unless it already has the next query.
     let far = Parameters { network: Some("det:0.25".to_owned()), ..service(0.5) };
     let outcomes = run(&far, &["psq", "bounded:2", "rescue", "rescue+bounded:2"]);
     let [psq, bounded, rescue, both] = [0, 1, 2, 3].map(|at| p99(&outcomes[at]));
@@ -65,8 +67,8 @@ fn over_a_network_it_gains_more_with_prefetch() {
 
 #[test]
 fn prefetch_is_no_worse_where_some_server_is_idle_soon() {
-    // Service 255 of the study: a query waits behind a long one. Another of the six servers becomes
-    // idle before the query's own server does.
+    // In service 255 of the study, a query waits behind a long query. Another of the six servers
+    // becomes idle before the query's own server does.
     let waits = with(
         "utilization = 0.483, shards = 16, replicas = 6, requests = 5_000, replications = 4, \
          service = 'bimodal:0.0914:4.9380+det:0.5487', network = 'det:0.2255'",
@@ -78,7 +80,7 @@ fn prefetch_is_no_worse_where_some_server_is_idle_soon() {
 
 #[test]
 fn cheap_queries_over_long_round_trips_do_no_harm() {
-    // Service 385: relative to its hint, a cheap query is very old when its response arrives.
+    // In service 385, a cheap query is very old, relative to its hint, when its response arrives.
     let costs = with(
         "utilization = 0.223, shards = 19, replicas = 2, requests = 4_000, replications = 4, \
          service = 'lognormal:1:4.122', hint-error = 0.0349, jitter = 'bimodal:0.00127:46.8', network = 'det:0.3285'",
@@ -119,8 +121,8 @@ fn where_no_hedge_can_win_it_is_per_shard_queuing() {
 
 #[test]
 fn a_replica_that_stops_does_not_get_one_query_after_the_other() {
-    // Per-shard queuing leaves one query at the replica. If the replica looked free whenever a
-    // query was rescued from it, it would get one query after another.
+    // Per-shard queuing keeps one query at the replica. If the replica seemed free whenever one of
+    // its queries was rescued, it would be sent one query after another.
     let parameters = Parameters {
         replicas: 3,
         shards: 10,
@@ -140,8 +142,8 @@ fn a_replica_that_stops_does_not_get_one_query_after_the_other() {
 
 #[test]
 fn a_small_service_soon_learns_of_frequent_hiccups() {
-    // Among old queries, the stuck ones outnumber the explored ones, and the hiccups of stuck
-    // queries are nearly over.
+    // Among old queries, stuck ones are more frequent than those that are explored, and the hiccups
+    // of stuck queries are nearly over.
     for (jitter, gain) in [("bimodal:0.02:33", 0.7), ("bimodal:0.05:33", 0.3)] {
         let parameters = Parameters {
             shards: 1,

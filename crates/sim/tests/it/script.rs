@@ -1,4 +1,5 @@
-//! Scripts: played step by step with exact times, and refused if they are invalid.
+//! Tests scripts, which are played step by step with exact times and are refused if they are
+//! invalid.
 
 use curtail_kernel::hedge::Snapshot;
 use curtail_kernel::{Limits, Policy};

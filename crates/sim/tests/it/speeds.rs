@@ -1,12 +1,12 @@
-//! Servers with different or changing speeds: speeds, slow stretches, pauses.
+//! Tests servers with different or changing speeds, including slow intervals and pauses.
 
 use crate::common::{
     DIGITS, assert_agrees, assert_close, clockwork, mean, percentile, run_one, sharp,
 };
 use curtail_sim::{Outcome, Parameters};
 
-/// Returns the latencies, in units, with their counts. They are exact except for the rounding of
-/// histograms.
+/// Returns the latencies, in units, with their counts. The latencies are exact except for the
+/// rounding of histograms.
 fn lengths(outcome: &Outcome) -> Vec<(f64, u64)> {
     let recorded = outcome.histogram.iter_recorded();
     recorded.map(|value| (value.value_iterated_to() as f64 / 1e6, value.count_at_value())).collect()
@@ -47,9 +47,9 @@ fn random_over_unequal_servers_is_as_many_mm1() {
 
 #[test]
 fn pauses_lengthen_exactly_the_copies_that_they_hit() {
-    // Pauses from 100.5 to 103.5, from 204 to 207, from 307.5 to 310.5, and so on every 103.5
-    // units. Copies run from 10·n to 10·n + 1, so a pause affects the copies that it overlaps.
-    // Compute which.
+    // The pauses are from 100.5 to 103.5, from 204 to 207, from 307.5 to 310.5, and so on, every
+    // 103.5 units. Copies run from 10·n to 10·n + 1, so a pause affects the copies that it
+    // overlaps. Compute which.
     let parameters = Parameters { slowdown: Some("det:100.5/det:3/0".to_owned()), ..clockwork() };
     let outcome = run_one(&parameters, "psq");
     let mut expected = std::collections::BTreeMap::new();

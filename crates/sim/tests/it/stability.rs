@@ -1,4 +1,4 @@
-//! Detection of runs without a steady state.
+//! Tests the detection of runs without a steady state.
 
 use crate::common::{run, run_one, with};
 use curtail_sim::{Outcome, Parameters, Unstable};
@@ -24,11 +24,11 @@ fn a_replica_that_is_full_is_unstable_however_flat_the_backlog() {
         assert_unstable(&outcome);
         assert_eq!(outcome.unstable_because, Some(Unstable::QueueFull), "{policy}");
     };
-    // Some policies queue at the replicas, where the limit applies, too.
+    // Under some policies, queries queue at the replicas, where the limit also applies.
     for policy in ["random", "psq"] {
         full(&Parameters { queue: 5, ..parameters(0.95) }, policy);
     }
-    // Replicas with long queues get no second copies, so the backlog is flat.
+    // Replicas with long queues get no second copies, so the backlog does not grow.
     let long = Parameters { requests: 600_000, replications: 1, shards: 1, ..parameters(0.7) };
     full(&long, "delayed:0");
     full(&Parameters { queue: 10_000_000, ..long }, "delayed:0");

@@ -1,4 +1,4 @@
-//! `probabilistic:auto`: the result of training, which depends only on the experiment.
+//! Tests `probabilistic:auto`: the result of training depends only on the experiment.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ use curtail_sim::{
     total, train,
 };
 
-/// Five shards with two replicas each, and with frequent and long hiccups.
+/// Returns the parameters of five shards that have two replicas each and frequent, long hiccups.
 fn hiccups(utilization: f64) -> Parameters {
     let few = with("shards = 5, jitter = 'bimodal:0.01:30', requests = 20_000, replications = 4");
     Parameters { utilization, ..few }
@@ -24,7 +24,7 @@ fn candidates(names: &[&str]) -> Vec<Candidate> {
     names.iter().map(parse).collect()
 }
 
-/// Calls `call` with a plan. Returns its result, and the plan's progress.
+/// Calls `call` with a plan. Returns the result of the call and the plan's progress.
 fn planned<T>(threads: usize, call: impl FnOnce(&Plan<'_>) -> T) -> (T, u64) {
     let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let plan = Plan { threads, percentiles: &[99.0], progress: &progress, stop: &stop };
@@ -102,7 +102,7 @@ fn without_a_budget_it_is_random() {
     assert_eq!(outcomes[0].request, outcomes[1].request);
 }
 
-/// Without jitter a second copy takes as long as the first, and uses scarce capacity.
+/// Without jitter, a second copy takes as long as the first and uses scarce capacity.
 #[test]
 fn without_jitter_hardly_any_query_is_hedged_at_high_load() {
     let parameters = Parameters { jitter: None, ..hiccups(0.8) };

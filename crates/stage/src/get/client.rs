@@ -1,5 +1,5 @@
-//! The client: a transport for the runtime, so any policy of the kernel can decide which servers
-//! get copies.
+//! The client, which is a transport for the runtime. Any policy of the kernel can therefore decide
+//! which servers receive copies.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -23,7 +23,7 @@ use super::wire::{Get, RESPONSE_BYTES, Request, Response, Status};
 use crate::cpu::{Handlers, Mechanism};
 use crate::link;
 
-/// The number of requests, or purges, that may wait for a connection.
+/// The maximum number of requests, and also of purges, that may wait for a connection.
 const QUEUE: usize = 1024;
 const READ_BYTES: usize = 64 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -31,14 +31,14 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The options of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientOptions {
-    /// Number of connections to each server, per class.
+    /// The number of connections to each server for each class.
     pub connections: usize,
-    /// Whether losers are purged by a message.
+    /// Whether the client sends messages that purge losers.
     pub purges: bool,
     /// Whether duplicates have low priority, on separate connections. If not, they are treated like
     /// primaries.
     pub priorities: bool,
-    /// Whether servers report the start of a copy, for policies that use it (`tied`).
+    /// Whether servers report the start of a copy. Policies such as `tied` use this report.
     pub announce: bool,
     /// The mechanism that separates the threads of the two classes.
     pub mechanism: Mechanism,
@@ -54,7 +54,7 @@ impl Default for ClientOptions {
 /// The data that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// The name of a file. Empty for made-up data.
+    /// The name of a file, which is empty for made-up data.
     pub name: Bytes,
     /// The start of the data in the file, in bytes.
     pub offset: u64,
@@ -77,7 +77,7 @@ pub struct Job {
     key: Key,
 }
 
-/// A client. Clones share its connections.
+/// A client. Clones share the connections.
 #[derive(Clone, Debug)]
 pub struct Client(Arc<Inner>);
 
@@ -85,7 +85,7 @@ pub struct Client(Arc<Inner>);
 struct Inner {
     remotes: Vec<Remote>,
     options: ClientOptions,
-    /// The random upper half of all job ids. The lower half counts jobs.
+    /// The upper half of all job ids, which is random. The lower half counts the jobs.
     names: u64,
     jobs: AtomicU64,
     _handlers: Handlers,
@@ -93,12 +93,12 @@ struct Inner {
 
 #[derive(Debug)]
 struct Remote {
-    /// By class.
+    /// The connections, indexed by class.
     links: [Vec<Link>; 2],
     purges: mpsc::Sender<Request>,
 }
 
-/// A connection for requests, as its users see it.
+/// The sending end of a connection for requests.
 #[derive(Clone, Debug)]
 struct Link {
     requests: mpsc::Sender<Request>,
@@ -125,8 +125,8 @@ impl std::fmt::Debug for Copy {
 }
 
 impl Client {
-    /// Creates a client for these servers, in the order of a topology. It connects when it needs
-    /// to.
+    /// Creates a client for these servers, which must be in the order of a topology. The client
+    /// connects when it first needs a connection.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -151,7 +151,8 @@ impl Client {
             Remote { links, purges }
         };
         let remotes = servers.into_iter().map(remote).collect();
-        // The only source of randomness in the standard library. Ids need not be secret.
+        // This is the only source of randomness in the standard library. It suffices because ids
+        // need not be secret.
         let names = RandomState::new().hash_one(0) << 32;
         let jobs = AtomicU64::new(0);
         Ok(Self(Arc::new(Inner { remotes, options, names, jobs, _handlers: handlers })))
@@ -169,7 +170,7 @@ const NO_SERVER: Failure = Failure::ConnectFailed(std::io::ErrorKind::NotConnect
 
 impl Transport for Client {
     type Request = Job;
-    /// The data, in the pieces in which it arrived.
+    /// The data, as a list of the pieces in which it arrived.
     type Response = Vec<Bytes>;
 
     async fn send(
@@ -196,7 +197,7 @@ impl Transport for Client {
         sent.purges = options.purges.then_some(&remote.purges);
         let data = replied.await.unwrap_or(Err(Failure::GivenUp));
         sent.purges = None;
-        // A server that gives up on a duplicate is not at fault.
+        // A server that abandons a duplicate is not at fault.
         let fault = |why| if priority == Priority::Low { Failure::GivenUp } else { why };
         data.map(Head::whole).map_err(fault)
     }
@@ -225,14 +226,14 @@ impl Pending {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails all waiting requests.
+    /// Completes all waiting requests with an error.
     fn fail(&self, why: Failure) {
         for (_, waiting) in self.lock().drain() {
             let _ = waiting.reply.send(Err(why));
         }
     }
 
-    /// Handles a response of a server. A job for which no client waits was purged.
+    /// Handles a response from a server. If no client is waiting for the job, it has been purged.
     fn take(&self, Response { status, more, job, .. }: Response, data: Bytes) {
         let mut pending = self.lock();
         let Some(waiting) = pending.get_mut(&job) else { return };
@@ -240,7 +241,7 @@ impl Pending {
             && let Some(Copy(copy)) = &waiting.copy
         {
             let copy = copy.clone();
-            // Release the lock first, because `began` may stop other copies.
+            // The lock is released first because `began` may stop other copies.
             drop(pending);
             copy.began();
             return;
@@ -257,7 +258,7 @@ impl Pending {
     }
 }
 
-/// Connects when there is something to send, and connects again after the connection has ended.
+/// Connects when there is something to send, and reconnects after the connection has ended.
 async fn run(
     address: SocketAddr,
     priority: Priority,

@@ -1,10 +1,10 @@
-//! Data on request, for services whose data is spread over replicas: a server with D-Stages in
-//! front of its disk and its link, and a client that any policy of the kernel can drive.
+//! A protocol for services that store data on several replicas. The server has D-Stages in front of
+//! its disk and its link. The client can be controlled by any policy of the kernel.
 //!
-//! Source: document 003 §3.5, DP-Network: requests for flows of a given size, pipelined over
-//! persistent connections, with purge messages on a separate connection. Primaries and duplicates
-//! have separate connections, so that the network can distinguish them, and separate threads at
-//! both ends ([`crate::cpu`]).
+//! Source: document 003 §3.5, DP-Network. It describes requests for flows of a given size, which
+//! are pipelined over persistent connections, and purge messages on a separate connection.
+//! Primaries and duplicates have separate connections, so that the network can distinguish them.
+//! They also have separate threads at both ends ([`crate::cpu`]).
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {

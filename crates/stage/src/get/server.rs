@@ -1,5 +1,5 @@
-//! The server: a D-Stage in front of its link and, if it has files, another one in front of its
-//! disk.
+//! The server. It has a D-Stage in front of its link and, if it serves files, another one in front
+//! of its disk.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -23,8 +23,8 @@ use crate::disk::{Disk, DiskError};
 use crate::link;
 use crate::rate_limited::RateLimited;
 
-/// The size of the pieces in which data is sent, in bytes. A duplicate gives way between two
-/// pieces.
+/// The size of the pieces in which data is sent, in bytes. A duplicate can be interrupted only
+/// between two pieces.
 const PIECE_BYTES: usize = 16 * 1024;
 /// The pause after a failed accept.
 const RETRY: Duration = Duration::from_millis(10);
@@ -36,16 +36,17 @@ const READ_BYTES: usize = 16 * 1024;
 /// The options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Number of responses that are sent at once.
+    /// The number of responses that are sent at the same time.
     pub slots: u32,
-    /// Number of jobs of each class that may wait. Further ones are refused.
+    /// The maximum number of waiting jobs in each class. Further jobs are refused.
     pub queue: u32,
-    /// The largest number of connections, including those for purges. Further ones are closed.
+    /// The maximum number of connections, including those for purges. Further connections are
+    /// closed.
     pub connections: usize,
-    /// The time that a client may take to send its first request, and the longest pause that it may
-    /// make while it reads a response. A response holds a slot while it is sent.
+    /// The maximum time until a client sends its first request, and the maximum time for which it
+    /// may stop reading a response. A response occupies a slot while it is sent.
     pub idle_timeout: Duration,
-    /// The disk with the files. `None` for made-up data.
+    /// The disk that contains the files. `None` for made-up data.
     pub disk: Option<Disk>,
     /// The mechanism that separates the threads of the two classes.
     pub mechanism: Mechanism,
@@ -62,13 +63,13 @@ impl Default for ServerOptions {
 /// The addresses of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Addresses {
-    /// For requests.
+    /// The address for requests.
     pub data: SocketAddr,
-    /// For purges.
+    /// The address for purges.
     pub purge: SocketAddr,
 }
 
-/// A server. It ends when it is dropped.
+/// A server. The server stops when this value is dropped.
 #[derive(Debug)]
 pub struct Server {
     addresses: Addresses,
@@ -90,19 +91,20 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Jobs {
-    /// The jobs that are here, by id, and whether each was purged.
+    /// The waiting and running jobs by id. Each value tells whether the job was purged.
     here: HashMap<u64, watch::Sender<bool>>,
-    /// The ids of purges that found no job, latest first. Their connection may be faster than the
-    /// job's.
+    /// The ids of purges for which no job was found, the latest first. A purge may arrive before
+    /// its job because the two use separate connections.
     early: VecDeque<u64>,
     /// Whether further jobs are refused.
     draining: bool,
 }
 
-/// The length of [`Jobs::early`]. If a purge is forgotten, its job runs although nobody needs it.
+/// The maximum length of [`Jobs::early`]. If a purge is dropped from the list, its job runs
+/// although no client needs it.
 const EARLY_MAX: usize = 1024;
 
-/// A registered job, which is removed when this is dropped.
+/// A registered job. Dropping this value removes the job.
 struct Here {
     shared: Arc<Shared>,
     job: u64,
@@ -142,8 +144,8 @@ impl Server {
                     let Some(shared) = weak.upgrade() else { return };
                     match accepted {
                         Ok((stream, _)) => shared.take(stream),
-                        // Either this connection failed, or no file descriptors are left. In that
-                        // case, some will be closed soon.
+                        // Either this connection failed, or no file descriptors are left. If none
+                        // are left, some will soon be closed.
                         Err(error) => {
                             tracing::debug!(%error, "a connection was not accepted");
                             tokio::time::sleep(RETRY).await;
@@ -155,14 +157,14 @@ impl Server {
         Ok(Self { addresses, shared, _handlers: handlers })
     }
 
-    /// Returns the addresses on which it listens.
+    /// Returns the addresses on which the server listens.
     #[must_use]
     pub fn addresses(&self) -> Addresses {
         self.addresses
     }
 
-    /// Refuses further jobs, and waits until those that are here have ended, but for at most
-    /// `within`. Returns the number of jobs that have not ended.
+    /// Refuses further jobs, and waits for at most `within` until the present jobs have ended.
+    /// Returns the number of jobs that have not ended.
     pub async fn drain(&self, within: Duration) -> usize {
         self.shared.lock().draining = true;
         let ended = async {
@@ -170,7 +172,7 @@ impl Server {
                 tokio::time::sleep(RETRY).await;
             }
         };
-        // The remaining jobs are counted whether or not there was a timeout.
+        // The remaining jobs are counted whether or not the wait timed out.
         let _ = timeout(within, ended).await;
         self.shared.lock().here.len()
     }
@@ -183,7 +185,7 @@ impl Server {
 }
 
 impl Shared {
-    /// Serves a connection on the thread for one class, which its first request determines.
+    /// Serves a connection on the thread for its class. The first request determines the class.
     fn take(self: Arc<Self>, stream: TcpStream) {
         let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned() else {
             self.crowded.warn(|| tracing::warn!("too many connections: some are closed"));
@@ -240,14 +242,15 @@ impl Shared {
                 read = read(&mut requests, &mut arrived) => if read? == 0 {
                     return Ok(());
                 },
-                // A job that failed may have sent half a piece, so the connection cannot be used
-                // any longer.
+                // A failed job may have sent an incomplete piece, so the connection can no longer
+                // be used.
                 Some(ended) = jobs.join_next() => ended.map_err(io::Error::other)??,
             }
         }
     }
 
-    /// Registers a job, unless it is here already or was purged before it arrived.
+    /// Registers a job, unless a job with the same id is already registered or the job was purged
+    /// before it arrived.
     fn enter(self: &Arc<Self>, job: u64) -> Result<Here, Status> {
         let mut jobs = self.lock();
         if jobs.draining {
@@ -265,7 +268,7 @@ impl Shared {
         Ok(Here { shared: Arc::clone(self), job, purged })
     }
 
-    /// Purges a job, whether it waits or runs.
+    /// Purges a waiting or running job.
     fn purge(&self, job: u64) {
         let mut jobs = self.lock();
         match jobs.here.get(&job) {
@@ -311,7 +314,7 @@ async fn read(requests: &mut OwnedReadHalf, arrived: &mut BytesMut) -> io::Resul
     requests.read_buf(arrived).await
 }
 
-/// The sending half of a connection, which its jobs share.
+/// The sending half of a connection. The jobs of the connection share it.
 #[derive(Clone)]
 struct Responses {
     half: Arc<AsyncMutex<OwnedWriteHalf>>,
@@ -332,16 +335,15 @@ async fn piece(responses: &Responses, head: Response, data: &[u8]) -> io::Result
     timeout(responses.idle_timeout, half.write_all(&bytes)).await?
 }
 
-/// Waits for a job's turn, and sends its response.
+/// Waits for a job's turn, and then sends its response.
 ///
 /// # Errors
-/// The client is gone, or does not read.
+/// The client has disconnected or does not read.
 async fn respond(mut here: Here, get: Get, responses: Responses) -> io::Result<()> {
     let mut purged = here.purged.clone();
     let entered = tokio::select! {
         biased;
-        // No response is sent: the client is gone, or it has the data that it needs and is no
-        // longer waiting.
+        // No response is sent, because the client has disconnected or no longer needs the data.
         _ = purged.wait_for(|purged| *purged) => return Ok(()),
         entered = here.shared.stage.enter_as(get.priority) => entered,
     };

@@ -1,24 +1,26 @@
-//! The protocol on the wire: fixed-size heads, and numbers in network order.
+//! The wire protocol. Heads have a fixed size, and numbers are in network byte order.
 //!
 //! ```text
 //! request   kind:1  flags:1  name:2  0:4  job:8  offset:8  length:8  then the name       kind 1: get, 2: purge
 //! response  status:1  more:1  0:6  job:8  length:8  then the data
 //! ```
 //!
-//! A response comes in pieces, and pieces of other jobs may come between them. `more` is 1 in all
-//! pieces except the last. Flags: 1, low priority; 2, report the start of the job.
+//! A response consists of pieces, which may be interleaved with pieces of other jobs. `more` is 1
+//! in all pieces except the last. The flag 1 stands for low priority. The flag 2 requests a report
+//! of the job's start.
 //!
 //! The client chooses the id of a job. No other client uses the same id, because half of it is
-//! random. All copies of the job have the same id, so the same message can purge any of them.
+//! random. All copies of the job have the same id, so the same purge message can be sent to every
+//! server.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use curtail_kernel::stage::Priority;
 
-/// The longest name, in bytes.
+/// The maximum length of a name, in bytes.
 pub const NAME_BYTES_MAX: usize = 1024;
-/// The longest response, in bytes.
+/// The maximum length of a response, in bytes.
 pub const DATA_BYTES_MAX: u64 = 1 << 30;
-/// The longest piece of a response, in bytes.
+/// The maximum length of a piece, in bytes.
 pub const PIECE_BYTES_MAX: u64 = 1 << 20;
 const REQUEST_BYTES: usize = 32;
 pub(crate) const RESPONSE_BYTES: usize = 24;
@@ -33,18 +35,19 @@ const ANNOUNCE: u8 = 2;
 pub enum Request {
     /// A request for data.
     Get(Get),
-    /// A purge of a job that is no longer needed: it leaves the queue, or ends if it is running.
+    /// A purge of a job that is no longer needed. The job is removed from the queue, or stopped if
+    /// it is running.
     Purge(u64),
 }
 
 /// A request for data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Get {
-    /// The id of the job that this is a copy of.
+    /// The id of the job. All copies of a job have the same id.
     pub job: u64,
-    /// The priority of the copy.
+    /// The priority of this copy.
     pub priority: Priority,
-    /// The name of a file. Empty for made-up data from memory.
+    /// The name of a file, which is empty for made-up data in memory.
     pub name: Bytes,
     /// The start of the data in the file, in bytes.
     pub offset: u64,
@@ -63,7 +66,7 @@ pub struct Response {
     pub more: bool,
     /// The id of the job.
     pub job: u64,
-    /// Number of data bytes that follow.
+    /// The number of data bytes that follow.
     pub length: u64,
 }
 
@@ -72,22 +75,22 @@ pub struct Response {
 pub enum Status {
     /// Data follows.
     Data,
-    /// It is the job's turn.
+    /// The server has started to serve the job.
     Started,
     /// The queue is full, or the server is draining.
     Refused,
-    /// There is no such file, or it is too short.
+    /// There is no such file, or the file is too short.
     NotFound,
-    /// A job with this id is already there.
+    /// The server already has a job with this id.
     Reused,
-    /// It was purged before it arrived or while it ran.
+    /// The job was purged before it arrived, or while it ran.
     Purged,
 }
 
-/// A message that cannot be read. The connection cannot be used any longer.
+/// The reason why a message cannot be decoded. The connection can no longer be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// The kind is neither get nor purge, or the flags are unknown.
+    /// The message is neither a get nor a purge, or its flags are unknown.
     #[error("unknown request: kind {0}, flags {1}")]
     Kind(u8, u8),
     /// The name is too long.
@@ -131,10 +134,11 @@ impl Request {
         into.put_slice(name);
     }
 
-    /// Takes the first request out of a buffer. `None` if it is not complete.
+    /// Removes the first request from a buffer and returns it. `None` if the request is not
+    /// complete.
     ///
     /// # Errors
-    /// The bytes are not a request.
+    /// The bytes do not encode a request.
     pub fn read(from: &mut BytesMut) -> Result<Option<Self>, WireError> {
         let Some((mut head, rest)) = from.split_at_checked(REQUEST_BYTES) else { return Ok(None) };
         let (kind, flags, name) = (head.get_u8(), head.get_u8(), usize::from(head.get_u16()));
@@ -164,7 +168,7 @@ impl Request {
 }
 
 impl Response {
-    /// Returns the bytes of the head.
+    /// Returns the encoded head.
     #[must_use]
     pub fn to_bytes(self) -> [u8; RESPONSE_BYTES] {
         let mut bytes = [0; RESPONSE_BYTES];
@@ -177,7 +181,7 @@ impl Response {
     /// Reads a head.
     ///
     /// # Errors
-    /// The bytes are not a response.
+    /// The bytes do not encode a response.
     pub fn read(from: &[u8; RESPONSE_BYTES]) -> Result<Self, WireError> {
         let mut from = &from[..];
         let (status, more) = (from.get_u8(), from.get_u8() != 0);

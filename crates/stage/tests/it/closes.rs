@@ -1,5 +1,6 @@
-//! The stage in front of a server that stops its work when a connection is closed, and in front of
-//! one that does not. Their work takes real time, because the stage learns from it.
+//! Tests the stage in front of two servers: one that stops its work when a connection is closed,
+//! and one that does not. The servers work in real time because the stage learns from the duration
+//! of the work.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use tokio::time::{Instant, sleep};
 
 const PRIMARY: Duration = Duration::from_millis(4);
 
-/// Starts a server that serves one connection at a time: it reads how many ms to work, works for
-/// that time, and writes a byte.
+/// Starts a server that serves one connection at a time. It reads a number of milliseconds, works
+/// for this time, and writes a byte.
 async fn server(stops: bool) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -43,8 +44,8 @@ async fn server(stops: bool) -> SocketAddr {
     address
 }
 
-/// Puts the stage in front of a server, and keeps two duplicates there at all times. Returns the
-/// address for primaries.
+/// Puts the stage in front of a server, and keeps two duplicates in the stage at all times. Returns
+/// the address for primaries.
 async fn before(server: SocketAddr, stage: &Stage, duplicate: Duration) -> SocketAddr {
     let idle_timeout = Duration::from_secs(60);
     let (low_from, connections) = (Vec::new(), 100);
@@ -64,7 +65,7 @@ async fn before(server: SocketAddr, stage: &Stage, duplicate: Duration) -> Socke
     high
 }
 
-/// Sends a request. Returns its response time.
+/// Sends a request, and returns its response time.
 async fn measure(at: SocketAddr, work: Duration) -> std::io::Result<Duration> {
     let begun = Instant::now();
     let mut client = TcpStream::connect(at).await?;
@@ -73,7 +74,7 @@ async fn measure(at: SocketAddr, work: Duration) -> std::io::Result<Duration> {
     Ok(begun.elapsed())
 }
 
-/// Sends primaries at irregular intervals. Returns how many of them took `after` or longer.
+/// Sends primaries at irregular intervals, and returns how many of them took `after` or longer.
 async fn late(high: SocketAddr, after: Duration, primaries: u32, until: impl Fn() -> bool) -> u32 {
     let mut late = 0;
     for at in 0..primaries {

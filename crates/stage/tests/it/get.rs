@@ -1,4 +1,4 @@
-//! Data on request: classes, purges, and errors.
+//! Tests of the `get` protocol: classes, purges and errors.
 
 use bytes::{Bytes, BytesMut};
 use curtail_kernel::stage::Priority;
@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 
 use crate::eventually;
 
-/// More bytes than sockets can buffer. A client that does not read keeps its slot.
+/// More bytes than the sockets can buffer, so a client that does not read keeps its slot.
 const LONG: u64 = 1 << 29;
 
 async fn server(options: ServerOptions) -> Server {
@@ -65,7 +65,8 @@ async fn a_primary_takes_the_slot_of_a_duplicate_that_goes_on_after_it() {
     low.get(1, Priority::Low, LONG).await;
     load(&server, (1, 0)).await;
     high.get(2, Priority::High, 100).await;
-    // The duplicate gives way between two pieces, and sends one each time its client reads.
+    // The duplicate can be interrupted only between two pieces, and sends one piece each time its
+    // client reads.
     let (mut read, mut first) = (0, None);
     while first.is_none() {
         tokio::select! {
@@ -93,8 +94,8 @@ async fn a_purged_job_leaves_the_queue_without_a_response_and_ends_if_it_runs() 
     client.get(2, Priority::High, 100).await;
     client.get(3, Priority::High, 100).await;
     load(&server, (1, 2)).await;
-    // One is purged twice, and one before its job arrives, because purges have a separate
-    // connection.
+    // One job is purged twice. Another one is purged before it arrives, which is possible because
+    // purges have a separate connection.
     for job in [2, 2, 99] {
         purge(job).await;
     }
@@ -185,7 +186,7 @@ async fn invalid_bytes_close_their_connection_and_no_other() {
     assert_eq!(client.receive().await.length, 10);
 }
 
-/// Returns the library's client, driven by a policy.
+/// Returns the library's client, which is controlled by a policy.
 fn cell(servers: &[Server], policy: &str, options: ClientOptions) -> (Cell<Client>, Client) {
     let client = Client::new(servers.iter().map(Server::addresses), options).unwrap();
     let policy = Policy::parse(policy, None).unwrap();

@@ -1,4 +1,4 @@
-//! Starts a configuration. For the kind `http`, the tests only check that it is the proxy.
+//! Starts a configuration. The tests only check that a stage of kind `http` is the proxy.
 
 use curtail_stage::config;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -1,4 +1,4 @@
-//! Stages over real sockets.
+//! Tests of stages over real sockets.
 
 mod closes;
 mod get;
@@ -7,7 +7,7 @@ mod tcp;
 
 use std::time::Duration;
 
-/// Waits until a condition holds, for ten seconds at most.
+/// Waits until a condition is true, for at most ten seconds.
 async fn eventually(condition: &str, holds: impl AsyncFn() -> bool) {
     let until = tokio::time::Instant::now() + Duration::from_secs(10);
     while !holds().await {

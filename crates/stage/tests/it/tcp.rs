@@ -1,4 +1,4 @@
-//! The stage in front of a server that speaks any protocol.
+//! Tests of the stage in front of a server that speaks any protocol.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, Semaphore};
 
 use crate::eventually;
 
-/// A server that reads a byte, records it, and sends it back when it gets a permit.
+/// A server that reads and records a byte, and sends it back when it receives a permit.
 #[derive(Clone)]
 struct Echo {
     address: SocketAddr,

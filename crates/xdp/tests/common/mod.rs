@@ -1,4 +1,4 @@
-//! A wire between two network namespaces of this process, and a server at its far end.
+//! Creates a wire between two network namespaces of this process, with a server at its far end.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -6,8 +6,8 @@ use std::thread;
 
 use curtail_xdp::namespace::{Namespace, pair};
 
-/// Returns the two ends of a wire, or prints that the test is skipped and returns `None` if
-/// namespaces are not permitted.
+/// Returns the two ends of a wire. If namespaces are not permitted, it prints that the test is
+/// skipped and returns `None`.
 pub(crate) fn wire() -> Option<(Namespace, Namespace)> {
     match pair() {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {

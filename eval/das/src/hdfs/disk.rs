@@ -1,10 +1,12 @@
-//! A disk that reads at a fixed rate: a file system in user space (FUSE) over a directory.
+//! A disk that reads at a fixed rate, implemented as a user-space file system (FUSE) over a
+//! directory.
 //!
 //! The kernel can limit a device with `blkio.throttle`, but it does so in slices of 100 ms: an idle
-//! disk of 20 MB/s reads its first 2 MB immediately, and then nothing for a while. This disk serves
-//! one request at a time, in the order of arrival, and each request takes the time that its bytes
-//! need at this rate. Data is never cached, so every read goes to the disk. Writes, and reads of
-//! the checksums beside blocks, take no time.
+//! disk with a limit of 20 MB/s reads its first 2 MB immediately, and then reads nothing until the
+//! slice ends. This disk serves one request at a time, in the order of arrival, and each request
+//! takes as long as its bytes take at this rate. Data is never cached, so every read goes to the
+//! disk. Writes take no time, and neither do reads of the checksums that are stored next to the
+//! blocks.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -24,8 +26,8 @@ use super::files::{BATCH_FORGET, FORGET, Files, READ, REQUEST, Request, is_check
 /// for the reader's next request to arrive. A request that arrives within this time counts as if it
 /// had arrived immediately.
 const TURNAROUND: Duration = Duration::from_micros(500);
-/// The maximum number of pending reads. If it were reached, other requests would wait as well. The
-/// kernel sends fewer.
+/// The maximum number of pending reads. If it were reached, other requests would have to wait. The
+/// kernel sends fewer reads than this.
 const READS: usize = 256;
 /// The time within which the kernel must mount the disk.
 const MOUNT: Duration = Duration::from_secs(20);
@@ -84,7 +86,7 @@ struct Server {
     files: Files,
     /// The time at which the disk will have served the requests that it accepted.
     free: Instant,
-    /// Sends the responses to reads, with the time at which each is complete.
+    /// Passes on the responses to reads, with the time at which each read is complete.
     head: mpsc::SyncSender<(Instant, Vec<u8>)>,
 }
 
@@ -106,7 +108,7 @@ impl Server {
                 Err(error) if error.raw_os_error() == Some(EPERM) && start.elapsed() < MOUNT => {
                     thread::sleep(Duration::from_millis(5));
                 }
-                // The request was interrupted between its arrival and our read.
+                // The request was interrupted after it arrived and before we read it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // The disk was unmounted.

@@ -45,7 +45,8 @@ const FOREVER: u64 = 1 << 30;
 const ENOENT: i32 = 2;
 const ENOSYS: i32 = 38;
 
-/// Files by number: node N has the path at index N - 1. The path of a deleted file is empty.
+/// The paths of files by number: node N has the path at index N - 1. The path of a deleted file is
+/// empty.
 pub(crate) struct Files {
     paths: Vec<PathBuf>,
     open: Vec<Option<File>>,

@@ -33,7 +33,7 @@ const SETTINGS: [(&str, &str); 15] = [
     // The disk gets one request per packet. `sendfile` would send one per page.
     ("dfs.datanode.transferTo.allowed", "false"),
     ("io.file.buffer.size", "65536"),
-    // These settings avoid background reads of the disk.
+    // These settings prevent background reads of the disk.
     ("dfs.block.scanner.volume.bytes.per.second", "0"),
     ("dfs.datanode.directoryscan.interval", "-1"),
     (
@@ -114,7 +114,7 @@ pub(crate) fn configure(dir: &Path, name: &str, properties: &[(&str, String)]) -
     Ok(folder)
 }
 
-/// Adds the arguments of Java to a command that ends with `java`. The class to run comes next.
+/// Adds the Java arguments to a command that ends with `java`. The class to run has to follow them.
 pub(crate) fn java<'a>(
     command: &'a mut Command,
     dir: &Path,

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Program that runs the stages in front of the DataNodes
     #[arg(long, value_name = "FILE", default_value = "target/release/curtail")]
     curtail: String,
-    /// Policies. The others are compared with the first
+    /// Policies. The other policies are compared with the first
     #[arg(long = "policy", default_values = ["random", "naive", "delayed:480ms", "app-timeout:480ms", "das"])]
     policies: Vec<String>,
     /// Loads of primaries, as shares of the disks' capacity
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// Number of turns of each policy at each load
     #[arg(long, default_value_t = 3)]
     rounds: u64,
-    /// Size of a file, and of a read
+    /// Size of a file, which is also the size of a read
     #[arg(long, value_name = "BYTES", default_value_t = 10_000_000)]
     bytes: u64,
     /// Rate of each disk
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     /// other disks
     #[arg(long, value_name = "FILE")]
     noise: Option<PathBuf>,
-    /// Number of requests that a DataNode gets at once, or "auto", including the quotes
+    /// Number of requests that a DataNode gets at a time, or "auto", including the quotes
     #[arg(long, default_value = "\"auto\"")]
     slots: String,
     #[arg(long, default_value_t = 3)]

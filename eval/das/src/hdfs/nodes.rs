@@ -18,8 +18,8 @@ use crate::environment::{Host, Network, Process, run};
 
 const NAMENODE: &str = "org.apache.hadoop.hdfs.server.namenode.NameNode";
 const DATANODE: &str = "org.apache.hadoop.hdfs.server.datanode.DataNode";
-/// The maximum size of a socket buffer. With larger ones, more of a response would be read from the
-/// disk after its client closed the connection.
+/// The maximum size of a socket buffer. With larger buffers, more of a response would be read from
+/// the disk after its client has closed the connection.
 const SOCKET_BYTES: u32 = 128 << 10;
 /// How long to wait until all nodes serve, and until replicas are reported.
 const START: Duration = Duration::from_secs(180);
@@ -39,7 +39,7 @@ pub(crate) struct Options {
     pub(crate) file_bytes: u64,
 }
 
-/// Running nodes. They end when this value is dropped, and the stored data is deleted.
+/// Running nodes. The nodes end when this value is dropped, and their stored data is deleted.
 #[derive(Debug)]
 pub(crate) struct Hdfs {
     pub(crate) client: Host,

@@ -48,7 +48,7 @@ impl Transport for Noisy {
     }
 }
 
-/// The stages in front of all DataNodes. They end when this value is dropped.
+/// The stages in front of all DataNodes. The stages end when this value is dropped.
 pub(super) struct Stages {
     _processes: Vec<Process>,
     addresses: Vec<SocketAddr>,
@@ -84,7 +84,7 @@ pub(super) struct Reads<'a> {
     pub(super) stages: Stages,
     runtime: Runtime,
     topology: Topology,
-    /// For each file, the group of its replicas.
+    /// The replica group of each file.
     groups: Vec<GroupId>,
     delays: Arc<[Duration]>,
 }
@@ -129,8 +129,8 @@ impl<'a> Reads<'a> {
         let span = Duration::from_secs(60);
         let settings = Settings {
             priorities: policy.has_priorities(),
-            // A response counts when it is complete, because it may still become slow after its
-            // head.
+            // A response counts only when it is complete, because its body may still be slow after
+            // its head has arrived.
             whole_bytes: 2 * self.args.bytes,
             read_timeout: span,
             ..Settings::default()

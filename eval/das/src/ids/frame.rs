@@ -1,5 +1,5 @@
-//! The packets: UDP over IPv4 over Ethernet. Each contains the number of its turn and its own
-//! number.
+//! The packets: UDP over IPv4 over Ethernet. Each packet contains the number of its turn and its
+//! own number.
 
 use std::ops::Range;
 
@@ -42,7 +42,7 @@ impl Frame {
         bytes.extend([0, 0]);
         bytes.extend(PORT.to_be_bytes());
         bytes.extend(((UDP + PAYLOAD) as u16).to_be_bytes());
-        // No checksum, because it would change with the number.
+        // The checksum is left out, because it would change with the number.
         bytes.extend([0, 0]);
         bytes.extend([0; TAG]);
         let mut state = 42_u32;

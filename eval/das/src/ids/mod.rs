@@ -2,10 +2,11 @@
 //! detection system (document 003, §5.4, Figure 9; Suricata instead of Snort).
 //!
 //! Each node is one processor. It runs a primary and a duplicate instance, both as bridges. A
-//! duplicator sends each packet to the primary of one node, and a copy to the duplicate instance of
-//! the other. A de-duplicator counts the unique packets that come out. The duplicate instance has
-//! `SCHED_IDLE`: it runs only when no other process needs the processor. A short queue replaces
-//! purging. A straggler is a node with a background task that competes for its processor.
+//! duplicator sends each packet to the primary instance of one node, and a copy of it to the
+//! duplicate instance of the other node. A de-duplicator counts the unique packets that come out.
+//! The duplicate instance has `SCHED_IDLE`: it runs only when no other process needs the processor.
+//! A short queue replaces purging. A straggler is a node with a background task that competes for
+//! its processor.
 //!
 //! Single copies and DAS take turns on the same instances. In a turn of single copies, the
 //! duplicate instances are paused and no copies are sent.
@@ -135,8 +136,7 @@ impl Args {
         measure(1.2 * about, self.seconds)
     }
 
-    /// Runs turns of single copies and of DAS at one rate. Each of them is first in every other
-    /// round.
+    /// Runs turns of single copies and of DAS at one rate. In every other round, DAS goes first.
     fn rounds(&self, bench: &mut Bench, rate: f64, straggler: bool) -> Result<Vec<[Figures; 2]>> {
         let span = Duration::from_secs_f64(self.seconds);
         let mut all = Vec::new();

@@ -1,9 +1,10 @@
-//! The traffic source, the duplicator and the de-duplicator, as one thread beside each node.
+//! The traffic source, the duplicator and the de-duplicator, which run as one thread per node.
 //!
 //! In the paper they are separate machines. Here they share the nodes' processors, so they have
-//! precedence over all instances (`SCHED_FIFO`) and do little: a packet takes a few µs of their
-//! time, but several hundred µs of a node's time. Packets are due at equal intervals and go to the
-//! nodes in turn. Each thread computes which packets are its own, so threads share nothing.
+//! precedence over all instances (`SCHED_FIFO`) and do little work: a packet takes a few µs of
+//! their time, but several hundred µs of a node's time. Packets are due at equal intervals and go
+//! to the nodes in turn. Each thread computes which packets are its own, so threads do not share
+//! any state.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -26,7 +27,7 @@ use crate::environment;
 const TICK: Duration = Duration::from_micros(500);
 /// The threads' priority.
 const PRIORITY: &str = "50";
-/// After a turn, the queues of a node count as empty once it has had no output for this time.
+/// After a turn, a node's queues count as empty once the node has had no output for this time.
 const QUIET: Duration = Duration::from_millis(30);
 
 /// The traffic of a turn.
@@ -50,7 +51,7 @@ pub(crate) struct Report {
     pub(crate) duplicate: Seen,
     /// The longest time between two ticks.
     pub(crate) gap: Duration,
-    /// Processor time used by the thread.
+    /// Processor time that the thread used.
     pub(crate) busy: Duration,
 }
 
@@ -80,7 +81,7 @@ impl Port {
     fn send(&mut self, turn: u32, number: u32) -> Result<()> {
         let frame = self.frame.number(turn, number);
         match send(self.sender.as_raw_fd(), frame, MsgFlags::MSG_DONTWAIT) {
-            // The wire is full, and the packet is lost, as in any network.
+            // The wire is full, and the packet is lost, as it would be in any network.
             Ok(_) | Err(Errno::EAGAIN | Errno::ENOBUFS) => Ok(()),
             Err(error) => Err(error.into()),
         }

@@ -23,7 +23,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Computes a row. A round contains the figures of single copies and of DAS.
+    /// Computes a row. A round contains the figures for single copies and for DAS.
     pub(crate) fn new(rate: f64, capacity: f64, straggler: bool, rounds: &[[Figures; 2]]) -> Self {
         let ratio = |[single, das]: &[Figures; 2]| (das.goodput / single.goodput).ln();
         let ratios: Vec<f64> = rounds.iter().map(ratio).collect();

@@ -8,7 +8,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Marks a packet. It counts only once.
+    /// Marks a packet. A packet that is marked again still counts once.
     pub(crate) fn mark(&mut self, number: u32) {
         let (word, bit) = (number as usize / 64, 1 << (number % 64));
         if word >= self.words.len() {

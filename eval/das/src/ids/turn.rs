@@ -14,7 +14,7 @@ use super::network::{Edge, Load, Report};
 use super::seen::Seen;
 use super::suricata::{Folder, Instance, Settings};
 
-/// The part of a turn in which the background task runs: 60 % of it, as in the paper.
+/// The part of a turn in which the background task runs, which is 60 % as in the paper.
 const STRAGGLER: [f64; 2] = [0.2, 0.8];
 /// The node on which the background task runs.
 const STRAGGLING: usize = 0;
@@ -53,13 +53,13 @@ pub(crate) struct Figures {
     pub(crate) duplicates: f64,
     /// Packets that only a duplicate instance processed.
     pub(crate) duplicates_only: f64,
-    /// Packets that their primary did not process in time.
+    /// Packets that were not processed in time by their primary.
     pub(crate) primary_drops: f64,
     /// Copies that no duplicate instance processed in time.
     pub(crate) duplicate_drops: f64,
-    /// The share of a processor that the source, the duplicator and the de-duplicator took.
+    /// The share of a processor that the source, the duplicator and the de-duplicator used.
     pub(crate) network_share: f64,
-    /// The longest time for which one of them did not run.
+    /// The longest time for which one of these threads did not run.
     pub(crate) gap_ms: f64,
 }
 

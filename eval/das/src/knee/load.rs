@@ -1,9 +1,9 @@
-//! Clients that always have a request outstanding, and the levels that a throttler sets in the
-//! meantime.
+//! Clients that always have a request outstanding, and the levels that a throttler sets while they
+//! run.
 //!
 //! A closed loop is appropriate here. The capacity of a server at a level can be measured only
-//! while some job waits for a slot, and there are enough clients to ensure this at any level. No
-//! latency is measured.
+//! while some job waits for a slot, and with enough clients some job waits at any level. No latency
+//! is measured.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -59,7 +59,7 @@ impl Load {
         (bytes() - before) as f64 / start.elapsed().as_secs_f64()
     }
 
-    /// Returns an error if a request failed. A failing server does less than it can, so its level
+    /// Returns an error if a request failed. A failing server does less than it could, so its level
     /// means nothing.
     pub(super) fn check(&self) -> Result<()> {
         let errors = self.0.errors.load(Ordering::Relaxed);

@@ -1,10 +1,10 @@
 //! Tests the throttler of a Proxy D-Stage in front of three real servers: does it find the knee,
-//! and does it follow it?
+//! and does it follow the knee when it moves?
 //!
 //! Source: document 003, §3.4. The knee is the lowest number of concurrent jobs at which a server
-//! reaches its full throughput. It is found by brute force, with a stage for each number of slots,
-//! and then by `slots = "auto"`. Deviation: as in the throttler, a throughput within 8 % of the
-//! greatest counts as full, because both are measured over a short time.
+//! reaches its full throughput. The knee is found by brute force, with one stage for each number of
+//! slots, and then by `slots = "auto"`. Deviation: as in the throttler, a throughput counts as full
+//! if it is within 8 % of the greatest, because both are measured over a short time.
 
 mod load;
 mod server;
@@ -25,7 +25,7 @@ const LEVELS: u32 = 10;
 /// slots fill and TCP opens its windows.
 const SPAN: Duration = Duration::from_millis(1500);
 const WARM_UP: Duration = Duration::from_millis(400);
-/// The steps of the capacity. The throttler must follow each step within this time, in seconds.
+/// The capacity steps. The throttler must follow each step within this time, in seconds.
 const STEPS: [(&str, Capacity, f64); 3] =
     [("first", Capacity::Low, 5.0), ("up", Capacity::High, 10.0), ("down", Capacity::Low, 10.0)];
 
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Servers to test
     #[arg(long = "server", value_enum, default_values_t = [Kind::Fast, Kind::Disk, Kind::Network])]
     servers: Vec<Kind>,
-    /// Number of times that the throttler finds the knee and follows it, up and down
+    /// Number of times that the throttler has to find the knee and follow it, up and down
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// Print one JSON document
@@ -61,7 +61,7 @@ struct Knee {
     knee: u32,
 }
 
-/// The levels that the throttler found in a step.
+/// The levels that the throttler found in one capacity step.
 #[derive(Serialize)]
 struct Step {
     server: Kind,
@@ -82,8 +82,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     network.host(1, 4 << 20)?.namespace.enter()?;
     let mut outcome = Outcome::default();
     for (&kind, last) in args.servers.iter().zip(11..) {
-        // A socket buffers at most 64 KB, because buffered bytes have left the stage but not the
-        // link.
+        // A socket buffers at most 64 KB, because buffered bytes have left the stage but have not
+        // passed over the link.
         let (folder, host) = (folder.path().join(last.to_string()), network.host(last, 64 << 10)?);
         let server = Server::start(kind, host, &args.curtail, folder)?;
         let knees = knees(kind, &server)?;

@@ -6,7 +6,7 @@
 //! | disk | a block device, limited by `blkio.throttle` | is paced by nginx (`limit_rate`) |
 //! | network | the link, limited by `htb` | is paced by nginx |
 //!
-//! A paced job uses only part of the device or link, as the job of a slow client does.
+//! A paced job uses only part of the device or link, as a job does if its client is slow.
 //! `blkio.throttle` works in slices of 100 ms and serves at full speed until a slice is exhausted.
 //! Data then comes in bursts, but the throughput is the same, and so is the knee.
 
@@ -65,8 +65,8 @@ impl Capacity {
         if self == Self::Low { 3 } else { 7 }
     }
 
-    /// Returns bytes per second: slightly less than the demand of these jobs, so that the last one
-    /// is guaranteed to saturate the bottleneck.
+    /// Returns bytes per second: slightly less than these jobs demand, so that the last of them is
+    /// guaranteed to saturate the bottleneck.
     fn rate(self) -> f64 {
         (f64::from(self.jobs()) - 0.1) * PACE
     }
@@ -158,8 +158,8 @@ impl Server {
         Ok(command)
     }
 
-    /// Writes the configuration of nginx. Small buffers keep the pace even. Without a master, nginx
-    /// is a single process, which ends with this one.
+    /// Writes the configuration of nginx. Small buffers keep the pace uniform. Without a master,
+    /// nginx is a single process, which ends with this one.
     fn nginx_config(&self, root: &str, reads: &str) -> Result<PathBuf> {
         let (config, folder) = (self.folder.join("nginx.conf"), self.folder.display());
         let text = format!(
@@ -234,7 +234,8 @@ impl Drop for Group {
     }
 }
 
-/// Installs a program if it is missing. `RUNLEVEL` keeps its service from being started.
+/// Installs a program if it is missing. `RUNLEVEL` prevents the service of the program from being
+/// started.
 pub(super) fn install(program: &str) -> Result<()> {
     let script = "command -v \"$0\" || DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
                   apt-get install -y --no-install-recommends \"$0\"";

@@ -2,9 +2,9 @@
 //! generator.
 //!
 //! Two programs do the port forwarding of document 000, §3.2.2, and wait for packets in the usual
-//! ways. The third function is a switch. It consists only of the tap: packets turn around in the
-//! kernel, and no process is woken. Like the hardware switch of Figure 3.2, it is the first subject
-//! for all methods.
+//! ways. The third function is a switch. It consists only of the tap: packets are sent back within
+//! the kernel, and no process is woken. Like the hardware switch of Figure 3.2, it is the first
+//! subject for all methods.
 
 mod frames;
 mod sockets;
@@ -19,7 +19,7 @@ use crate::processors::{Configuration, Processors};
 use crate::testbed::{Tap, Testbed};
 use crate::worker::{self, Worker};
 
-/// The interval at which a waiting function checks whether it must end.
+/// The interval at which a waiting function checks whether it should end.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The kinds of functions.
@@ -43,7 +43,7 @@ impl Function {
     }
 }
 
-/// A function, its system configuration, and whether an antagonist runs beside it.
+/// A function, its system configuration, and whether an antagonist runs at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Subject {
     pub(crate) function: Function,

@@ -22,7 +22,8 @@ pub(super) fn forward(busy: bool, stop: &AtomicBool, ready: &dyn Fn()) -> Result
         busy_poll(&from, BUSY_POLL)?;
     }
     ready();
-    // Longer packets are not ours. They are truncated, and the generator ignores them.
+    // Longer packets are not from our generator. They are truncated, and the generator ignores
+    // them.
     let mut bytes = [0; PAYLOAD_BYTES + 1];
     while !stop.load(Ordering::Relaxed) {
         let count = match from.recv(&mut bytes) {
@@ -30,7 +31,7 @@ pub(super) fn forward(busy: bool, stop: &AtomicBool, ready: &dyn Fn()) -> Result
             count => count?,
         };
         match to.send(&bytes[..count]) {
-            // Between two measurements, no socket receives at the generator.
+            // Between two measurements, the generator has no socket that receives.
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
             sent => drop(sent?),
         }

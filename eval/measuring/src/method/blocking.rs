@@ -1,5 +1,5 @@
-//! One packet at a time through sockets that sleep, like netperf's request-response test with a
-//! time between packets.
+//! Sends one packet at a time through sockets that sleep, like netperf's request-response test with
+//! a time between packets.
 //!
 //! Nothing is sent while a response is outstanding, so packets that become due in that time are
 //! never sent. The rate falls, and the slowest times are measured least often. This is a property

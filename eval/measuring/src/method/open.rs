@@ -24,7 +24,7 @@ pub(super) trait Port {
     /// Returns a packet if one came back, with the kernel's timestamp if it was requested.
     fn receive(&mut self) -> io::Result<Option<(Payload, Option<u64>)>>;
 
-    /// Whether the kernel's timestamps are used instead of ours.
+    /// Whether the kernel's timestamps are used instead of the program's.
     fn stamps(&self) -> bool {
         false
     }

@@ -12,7 +12,7 @@ use crate::run::{MethodSlices, Results};
 use crate::slice::Slice;
 use curtail_plot::format::{NONE, three};
 
-/// The percentiles in a row.
+/// The percentiles that a table row contains.
 const COLUMNS: [f64; 4] = [50.0, 99.0, 99.9, 99.99];
 
 /// The percentiles at which configurations are ranked.
@@ -145,8 +145,8 @@ fn agreement(results: &Results) -> String {
     text
 }
 
-/// Counts pairs of configurations by method and percentile: first the pairs that the method ranks
-/// as the taps do, then all pairs that the taps distinguish.
+/// For each method and percentile, counts pairs of configurations: first the pairs that the method
+/// ranks as the taps do, then all pairs that the taps distinguish.
 pub(super) fn orders(results: &Results) -> Vec<(Method, f64, (usize, usize))> {
     let mut all = Vec::new();
     for method in Method::ALL {

@@ -83,8 +83,8 @@ pub(super) fn layered(flows: &[Flow], leaf: Http) -> Http {
     })
 }
 
-/// Sends requests one after the other, with the workflows in turn. Without workflows, requests have
-/// no metadata.
+/// Sends requests one after the other, and alternates between the workflows. Without workflows,
+/// requests have no metadata.
 pub(super) async fn drive(service: &Http, requests: u32, workflows: Option<u32>) {
     for at in 0..requests {
         one(service, workflows.map(|workflows| at % workflows)).await;

@@ -1,8 +1,8 @@
-//! The clients of a file, over gRPC: open clients send on a schedule, and closed clients send after
-//! each response.
+//! The clients that a graph file defines, over gRPC: open clients send on a schedule, and closed
+//! clients send after each response.
 //!
 //! The simulator determines the sender, the time and the content of each request ([`Senders`]), and
-//! its books record the results. Latency runs from the time at which a request was due, so it
+//! its books record the results. Latency counts from the time at which a request was due, so it
 //! includes the delay of a late start. A client that gives up drops its call. The number of
 //! outstanding requests of an open client is limited only by the file's `timeout`.
 //!

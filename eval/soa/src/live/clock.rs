@@ -1,4 +1,4 @@
-//! The time of a file and the time of the machine. The file's time runs slower by the factor
+//! The time in a graph file and the time of the machine. The file's time runs slower by the factor
 //! `--time-scale`.
 //!
 //! Cost: none.
@@ -19,7 +19,7 @@ impl Clock {
         Self { start, scale }
     }
 
-    /// Converts a duration of the file to the machine's time.
+    /// Converts a duration of the file's time to the machine's time.
     pub(super) fn length(&self, file_ns: u64) -> Duration {
         Duration::from_nanos((file_ns as f64 * self.scale) as u64)
     }
@@ -33,7 +33,7 @@ impl Clock {
         self.file_ns(self.start.elapsed())
     }
 
-    /// Converts a duration of the machine to the file's time, in ns.
+    /// Converts a duration of the machine's time to the file's time, in ns.
     pub(super) fn file_ns(&self, length: Duration) -> u64 {
         (length.as_nanos() as f64 / self.scale) as u64
     }

@@ -21,7 +21,7 @@ use super::clock::Clock;
 const ASK: &str = "ask";
 const SIGNAL: &str = "signal";
 
-/// The sender of a request, and the time at which it is late.
+/// The sender of a request, and the time from which the request is late.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RequestMeta {
     pub(super) ask: Ask,

@@ -1,18 +1,19 @@
 //! A graph of services as real processes: what `curtail graph` simulates, over gRPC and loopback
 //! TCP.
 //!
-//! Source: document 002 §5.3. Each instance is a process, with the layers of `curtail-flow` or
-//! without any. The file, its clients and the random draws of requests are those of the simulator.
-//! `--divide 5` runs a fifth of the processes with a fifth of the load. The results have the same
-//! form as those of `curtail graph --json`, in the file's time. They include the simulator's
-//! results for the same graph and seed.
+//! Source: document 002 §5.3. Each instance is a process, with or without the layers of
+//! `curtail-flow`. The file, its clients and the random draws of requests are those of the
+//! simulator. `--divide 5` runs a fifth of the processes with a fifth of the load. The results have
+//! the same form as those of `curtail graph --json`, and their times are the file's. They include
+//! the simulator's results for the same graph and seed.
 //!
-//! Deviations from the simulator: network and processing are those of the machine. Announcements
-//! come with responses. Work that is no longer needed stops when its calls have been reset.
+//! Deviations from the simulator: network and processing times are those of the machine.
+//! Announcements are sent with responses. Work that is no longer needed stops when the calls to it
+//! have been reset.
 //!
 //! Cost: the run takes the file's duration times `--time-scale`, per control. A call costs about
-//! 100 µs of processor time. A run that uses more than three fifths of the machine, or sends
-//! requests 1 ms late, is not valid.
+//! 100 µs of processor time. A run is not valid if it uses more than three fifths of the machine,
+//! or sends requests 1 ms late.
 
 mod clients;
 mod clock;
@@ -48,8 +49,8 @@ use system::System;
 pub(crate) struct Args {
     /// Graph file, in TOML
     file: PathBuf,
-    /// Control: `timeouts`, parts of `fq+DISCIPLINE+rc`, or a method of others: google, gradient2,
-    /// dagor, prices (repeatable) [default: timeouts, fifo+rc]
+    /// Control: `timeouts`, parts of `fq+DISCIPLINE+rc`, or a method of other authors: google,
+    /// gradient2, dagor, prices (repeatable) [default: timeouts, fifo+rc]
     #[arg(long, value_name = "CONTROL")]
     control: Vec<Control>,
     /// Divide the processes of each service, and the load, by this number [default: the lowest
@@ -82,7 +83,7 @@ pub(crate) struct Args {
 struct Cpu {
     processes: f64,
     clients: f64,
-    /// The share that the whole machine used, including other programs.
+    /// The share used by the whole machine, including other programs.
     machine: f64,
 }
 

@@ -1,9 +1,9 @@
 //! One process of a service: prints its address, reads the addresses of all processes, serves until
 //! its standard input ends, and prints a report.
 //!
-//! Source: document 002 §5.3, *Implementation*: gRPC services whose resources are emulated.
+//! Source: document 002 §5.3, *Implementation*, where gRPC services have emulated resources.
 //!
-//! Cost: one thread; a snapshot per sample.
+//! Cost: one thread per process, and a snapshot per sample.
 
 use std::convert::Infallible;
 use std::io::{BufRead as _, Write as _};
@@ -134,7 +134,7 @@ fn flow(graph: &Graph, service: &Service, control: Control, time_scale: f64) -> 
     Ok(builder.build()?)
 }
 
-/// Returns the server. With flow control it is behind the server layer.
+/// Returns the server. With flow control, it is behind the server layer.
 fn server(node: Arc<Node>, flow: Option<Flow>, is_entry: bool) -> Server {
     let handler = service_fn(move |request: http::Request<tonic::body::Body>| {
         let node = Arc::clone(&node);

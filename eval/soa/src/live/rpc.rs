@@ -4,7 +4,7 @@
 //! tonic's own transport is not used, because both of its ends abort requests at `grpc-timeout`,
 //! with or without flow control, so that lateness could not be measured.
 //!
-//! Cost: one connection per pair of processes, two tasks per call.
+//! Cost: one connection per pair of processes, and two tasks per call.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -50,13 +50,13 @@ pub(super) async fn serve(listener: TcpListener, server: Server) -> std::io::Res
         let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
         builder.max_concurrent_streams(STREAMS_MAX);
         builder.initial_connection_window_size(WINDOW_BYTES);
-        // Clients give up calls, and scans give up many at once. No limit is needed, because all
-        // clients are our own.
+        // Clients give up calls, and scans give up many calls at the same time. No limit is needed,
+        // because all clients are our own.
         builder.max_pending_accept_reset_streams(STREAMS_MAX as usize);
         builder.max_local_error_reset_streams(None);
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         tokio::spawn(async move {
-            // The other end handles a closed connection.
+            // The other end handles the closing of a connection.
             let _ = connection.await;
         });
     }

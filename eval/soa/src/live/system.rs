@@ -1,6 +1,6 @@
 //! Starts, connects and stops the processes of all services, and collects their reports.
 //!
-//! Cost: a process per instance. They end with this process.
+//! Cost: a process per instance. The processes end with this process.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Formats a live run as a table, beside the simulator's figures.
+//! Formats a live run as a table, next to the simulator's figures.
 //!
 //! Cost: none.
 

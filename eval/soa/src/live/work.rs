@@ -1,8 +1,8 @@
 //! The work of a process for a request: it holds resources for a time, and calls other processes.
 //!
 //! Source: document 002 §5.3, where resources are emulated by semaphores and waiting. With flow
-//! control they are those of [`curtail_flow::Flow`]. Without it they are semaphores with the same
-//! bounds, and requests get them first come, first served.
+//! control, the resources are those of [`curtail_flow::Flow`]. Without it, they are semaphores with
+//! the same bounds, which serve requests in the order of arrival.
 //!
 //! Cost: a timer per held resource. Parallel calls are polled by one task.
 
@@ -29,7 +29,7 @@ pub(super) struct Resource {
     /// Without flow control: the maximum and the current number of waiting requests.
     queue: u32,
     waiting: AtomicU32,
-    /// The time for which its slots were held.
+    /// The time for which the slots of this resource were held.
     pub(super) busy_ns: AtomicU64,
     /// The part of that time in which the process worked instead of waiting for calls.
     pub(super) work_ns: AtomicU64,
@@ -120,11 +120,11 @@ fn status(rejected: Rejected) -> Status {
 /// The control that applies to a request.
 #[derive(Clone)]
 pub(super) enum Manner {
-    /// None: the request is served to completion, even if nobody waits for it anymore.
+    /// None: the request is served to completion, even if no client waits for it anymore.
     Bare,
     /// Flow control.
     Flow(Context),
-    /// A guard: a published method of other authors.
+    /// A guard, which implements a published method of other authors.
     Guarded(Arc<Guarded>, RequestMeta),
 }
 

@@ -4,7 +4,8 @@ use std::fmt;
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-/// A figure, and the half-width of its 95 % confidence interval. `None` if that is unknown.
+/// A figure, and the half-width of its 95 % confidence interval. The half-width is `None` if it is
+/// unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Estimate {
     pub(super) value: f64,
@@ -18,15 +19,16 @@ impl fmt::Display for Estimate {
     }
 }
 
-/// The minimum number of samples above a percentile. With fewer, its value is due to chance.
+/// The minimum number of samples above a percentile. With fewer samples, the value of the
+/// percentile is due to chance.
 const ABOVE_LEAST: f64 = 10.0;
 
 /// Returns a percentile of the samples of all repetitions, in ms.
 ///
 /// The confidence interval is derived from the share of samples above the percentile, and from how
 /// much this share differs between repetitions (after Woodruff 1952). Long samples that are
-/// concentrated in a few repetitions thus widen the interval, even if most repetitions have none. A
-/// single repetition yields no interval.
+/// concentrated in a few repetitions thus widen the interval, even if most repetitions contain no
+/// such samples. A single repetition yields no interval.
 pub(super) fn pooled(repetitions: &[&[u64]], percentile: f64) -> Option<Estimate> {
     let all = repetitions.concat();
     let value = of(&all, percentile)?;
@@ -53,11 +55,11 @@ fn standard_error(repetitions: &[&[u64]], percentile: f64, value_ms: f64) -> f64
     (squares * count / (count - 1.0)).sqrt() / samples
 }
 
-/// Returns a percentile, in ms, of samples in ns: the lowest value such that this percentage of the
-/// samples does not exceed it. `None` if too few samples are above it.
+/// Returns a percentile, in ms, of samples in ns. It is the lowest value that this percentage of
+/// the samples does not exceed. `None` if too few samples are above it.
 pub(super) fn of(samples: &[u64], percentile: f64) -> Option<f64> {
     let above = samples.len() as f64 * (1.0 - percentile / 100.0);
-    // Tolerance for rounding: 1,000 samples have 9.999… above the 99th percentile.
+    // The tolerance allows for rounding: of 1,000 samples, 9.999… are above the 99th percentile.
     if above + 1e-9 < ABOVE_LEAST {
         return None;
     }
@@ -72,7 +74,7 @@ fn quantile(samples: &[u64], percentile: f64) -> f64 {
     *value as f64 / 1e6
 }
 
-/// Returns the mean of samples in ns, in ms.
+/// Returns the mean, in ms, of samples that are given in ns.
 pub(super) fn mean_ms(samples: &[u64]) -> f64 {
     samples.iter().sum::<u64>() as f64 / 1e6 / samples.len() as f64
 }

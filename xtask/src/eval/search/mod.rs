@@ -1,12 +1,13 @@
 //! `cargo xtask eval search --compare-sim`: measures the demo's search service, and simulates it
 //! with the same parameters.
 //!
-//! Both have the same shards, replicas and slots, Poisson arrivals at λ = ρ r c / P̄, a P per query
-//! and shard that copies share, and a J per copy. Every request is a distinct query and waits for
-//! the slowest shard. The two agree if a measured percentile is within 15 % of the simulated one.
-//! One cell is allowed to miss this range, if a simulation with the measured overhead agrees there.
+//! Both have the same shards, replicas and slots, and Poisson arrivals at λ = ρ r c / P̄. In both,
+//! a query has a P for each shard, which its copies share, and every copy has its own J. Every
+//! request is a distinct query and waits for the slowest shard. The two agree if a measured
+//! percentile is within 15 % of the simulated one. One cell may miss this range, if a simulation
+//! with the measured overhead agrees with the measurement.
 //!
-//! The overhead of our machine is measured in the same requests (`samples.rs`) and added to the
+//! The overhead of the machine is measured in the same requests (`samples.rs`). It is added to the
 //! simulation at the places where it occurs, although its parts are not independent of each other:
 //!
 //! - *late*, the time that the leaf's service took beyond P + J, occupies the leaf. It is drawn in
@@ -32,18 +33,18 @@ use samples::Samples;
 
 const PERCENTILES: [f64; 2] = [50.0, 99.0];
 /// The maximum distance of a measured percentile from the simulated one, as a share of the
-/// simulated one, and the maximum number of cells that agree only with the overhead.
+/// simulated one, and the maximum number of cells that agree only if the overhead is included.
 const TOLERANCE: f64 = 0.15;
 const MISSES_MOST: usize = 1;
-/// The maximum number of further runs per requested run, to replace unsound runs.
+/// The maximum number of additional runs per requested run, which replace unsound runs.
 const SPARE: usize = 2;
-/// The demo's mean of P, and its hiccups.
+/// The demo's mean P, and the parameters of its hiccups.
 const SERVICE_MS: u32 = 3;
 const HICCUP_MS: u32 = 45;
 const HICCUP_PROBABILITY: f64 = 0.003;
 /// The longest stall of the machine in a sound run, as a share of a hiccup. Virtual machines that
 /// share a host sometimes stall for hundreds of milliseconds. More than 1 % of the requests pile up
-/// in that time, and no simulation includes them.
+/// during such a stall, and no simulation includes stalls.
 const STALL_MOST: f64 = 1.0 / 3.0;
 /// Flags that the demo and the simulator share.
 const SERVICE: [&str; 6] = ["--shards", "5", "--replicas", "2", "--slots", "1"];
@@ -58,8 +59,8 @@ pub(crate) struct Args {
     /// judged
     #[arg(long)]
     smoke: bool,
-    /// Factor on all times of the service, relative to the demo's. A machine on a busy host stalls
-    /// for milliseconds, which would hide the effects in a simulation of 3 ms
+    /// Factor by which all times of the service are multiplied, relative to the demo's. A machine
+    /// on a busy host stalls for milliseconds, which would hide the effects in a simulation of 3 ms
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     scale: u32,
@@ -72,7 +73,7 @@ pub(crate) struct Args {
     requests: u32,
     #[arg(long, value_delimiter = ',', default_value = "psq,laedge", value_name = "P,…")]
     policies: Vec<String>,
-    /// Utilizations, λ P̄ / (r c) in both
+    /// Utilizations, which are λ P̄ / (r c) in both the service and the simulation
     #[arg(long, value_delimiter = ',', default_value = "0.2,0.4,0.6", value_name = "U,…")]
     loads: Vec<f64>,
     /// Load to run before the others, so that policies can learn. It is not compared
@@ -104,7 +105,7 @@ struct Run {
     counts: [f64; 3],
 }
 
-/// All sound runs, and the reasons why others are left out.
+/// All sound runs, and the reasons why other runs are left out.
 #[derive(Default)]
 struct Measured {
     sound: BTreeMap<Key, Vec<Run>>,
@@ -132,9 +133,10 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<bool> {
 }
 
 /// Runs the demo until all cells have enough sound runs, or the maximum number of runs is reached.
-/// A run is unsound if the load generator reports it as invalid, because it fell behind or the
-/// service did not keep up with the rate, or if the machine stalled. Latencies do not matter for
-/// this. The table of times of each run stays in the folder.
+/// A run is unsound if the machine stalled, or if the load generator reports the run as invalid.
+/// The latter happens if the generator fell behind or the service did not keep up with the rate.
+/// Latencies do not affect this decision. The table of times that each run produces stays in the
+/// folder.
 fn measure(root: &Path, out: &Path, args: &Args) -> Result<Measured> {
     let curtail = cargo::curtail(root)?;
     let mut measured = Measured::default();
@@ -238,7 +240,7 @@ impl Measured {
     }
 }
 
-/// Returns the reason why a cell is unsound. `None` if it is sound.
+/// Returns the reason why a cell is unsound. Returns `None` if the cell is sound.
 fn unsound(cell: &Value) -> Option<String> {
     let reasons = cell["invalid_because"].as_array().into_iter().flatten();
     let texts: Vec<&str> = reasons.filter_map(Value::as_str).collect();
@@ -271,7 +273,7 @@ fn compare(root: &Path, out: &Path, args: &Args, measured: &Measured) -> Result<
         for (policy, plain) in args.policies.iter().zip(&plain) {
             let runs = measured.runs(policy, load);
             let samples = Samples::all(runs.iter().map(|run| &run.samples));
-            // The overhead is unknown without a sound run.
+            // Without a sound run, the overhead is unknown.
             let loaded = match runs.is_empty() {
                 true => None,
                 false => Some(with_overhead((&curtail, out), args, (policy, load), &samples)?),
@@ -332,7 +334,8 @@ fn with_overhead(
         std::fs::write(&file, lines).with_context(|| file.display().to_string())?;
         Ok(format!("file:{}", file.display()))
     };
-    // The share of each direction is unknown. On average it is half.
+    // It is unknown how this time is divided between the two directions. On average, each direction
+    // takes half of it.
     let network = write("network", &mut samples.network.iter().map(|both_ways| both_ways / 2))?;
     let late = write("late", &mut samples.late.iter().copied())?;
     let jitter = format!("bimodal:{}+{late}", args.hiccup());
@@ -340,7 +343,7 @@ fn with_overhead(
     simulate(curtail, args, load, &more)?.pop().context("sim prints an entry")
 }
 
-/// Returns a figure of a simulation.
+/// Returns a figure from a simulation.
 fn number(outcome: &Value, pointer: &str) -> Option<f64> {
     outcome.pointer(pointer).and_then(Value::as_f64)
 }
@@ -353,8 +356,9 @@ fn simulated(outcome: &Value, percentile: f64, front_ms: f64) -> Option<Estimate
     Some(Estimate { value: value + front_ms, half })
 }
 
-/// Compares a percentile of a policy at a load. The figures are, in this order: the measured one,
-/// the simulated one, the one simulated with overhead, and the one measured for the first policy.
+/// Compares a measured percentile of a policy at a load with the simulated ones. The figures are,
+/// in this order: the measured one, the simulated one, the one simulated with overhead, and the one
+/// measured for the first policy.
 fn cell(policy: &str, load: f64, percentile: f64, figures: [Option<Estimate>; 4]) -> Value {
     let [measured, simulated, loaded, first] = figures;
     let above = |of: Option<Estimate>| Some(measured?.value / of?.value - 1.0);
@@ -433,7 +437,7 @@ mod tests {
         Typed::parse_from([&["search", "--compare-sim", "--scale", "1"], more].concat()).args
     }
 
-    /// Returns a run in which psq at 60 % is sound or unsound.
+    /// Returns a run in which psq at a load of 60 % is sound or unsound, as requested.
     fn results(sound: bool) -> Value {
         let good = json!({"valid": true, "offered_rate": 10.0, "achieved_rate": 9.0,
                           "copies_per_query": 1.5});

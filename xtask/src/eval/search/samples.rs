@@ -1,9 +1,9 @@
-//! Reads the table that `curtail demo --timings` writes: the parts of the latency of measured
-//! requests.
+//! Reads the table that `curtail demo --timings` writes. It contains the parts of the latencies of
+//! measured requests.
 //!
 //! The parts of a latency add up exactly: `latency = front + took` of the slowest shard, a shard's
-//! `ran = network + served`, and `served = drawn + late`. Each part is measured around the next
-//! one, so none is negative.
+//! `ran = network + served`, and `served = drawn + late`. The measurement of each part encloses the
+//! measurement of the next part, so no part is negative.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +20,14 @@ pub(super) const HEADER: &str =
 pub(super) struct Samples {
     /// The latency of each request at the client.
     pub(super) latency: Vec<u64>,
-    /// The latency of each request minus the time of its slowest shard: client, root, and the
-    /// network between them.
+    /// The latency of each request minus the time of its slowest shard. This is the time in the
+    /// client, in the root, and on the network between them.
     pub(super) front: Vec<u64>,
-    /// The time of each winning copy minus the leaf's service: the network between root and leaf in
-    /// both directions, and the scheduling of both.
+    /// The time of each winning copy minus the leaf's service time. It consists of the time on the
+    /// network between root and leaf, in both directions, and of the scheduling delays of both.
     pub(super) network: Vec<u64>,
-    /// The service time of each winning copy minus the time drawn for it: late timers, and searches
-    /// that took longer than the drawn time.
+    /// The service time of each winning copy minus the time drawn for it. It is caused by late
+    /// timers and by searches that took longer than the drawn time.
     pub(super) late: Vec<u64>,
     /// The time drawn for each winning copy, P + J.
     pub(super) drawn: Vec<u64>,
@@ -46,8 +46,8 @@ impl Samples {
         })
     }
 
-    /// Returns the longest time that the machine added in any part, in ns. Such a part usually
-    /// takes a few hundred microseconds. It takes many milliseconds only if one or all cores
+    /// Returns the longest time that the machine added to any part, in ns. Such a part usually
+    /// takes a few hundred microseconds. It takes many milliseconds only if one core or all cores
     /// stalled.
     pub(super) fn stall_ns(&self) -> u64 {
         let parts = [&self.front, &self.network, &self.late];
@@ -80,8 +80,8 @@ pub(super) fn read(table: &str) -> Result<BTreeMap<Key, Samples>> {
     Ok(cells)
 }
 
-/// Parses a row: the number of the request, its latency, and its times on a shard: took, ran,
-/// served, drawn.
+/// Parses a row, which contains the number of the request, its latency, and its times on a shard:
+/// took, ran, served and drawn.
 fn row(line: &str) -> Result<(Key, [u64; 6])> {
     let fields: Vec<&str> = line.split(',').collect();
     let [load, policy, request, latency, _, took, ran, served, drawn] = fields[..] else {

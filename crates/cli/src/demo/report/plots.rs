@@ -45,8 +45,8 @@ const OTHERS: [Metric; 3] = [
         name: "Copies",
         unit: "per query",
         floor: 1.0,
-        // With cloning, the number of copies is at most the number of replicas. Otherwise it is at
-        // most two.
+        // Points above this multiple of the highest point of the compared policies are off the
+        // chart. Without cloning, it is at most two.
         reach: f64::INFINITY,
         of: copies_per_query,
     },
@@ -117,7 +117,7 @@ fn chart(view: View<'_>, metric: &Metric, size: Size) -> Option<String> {
     (!lines.is_empty()).then(|| draw(&chart, class))
 }
 
-/// Renders only the chart of the main figure, without its caption.
+/// Renders the chart of the main figure without its caption.
 pub(super) fn picture(view: View<'_>) -> Option<String> {
     chart(view, &P99, Size::Wide)
 }

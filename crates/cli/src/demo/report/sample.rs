@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use crate::demo::gain::{Gain, Latencies};
 use crate::demo::results::{LoadPoint, Results, Setup};
 
-/// p99 in ms at utilizations of 10 % to 70 %, and the copies per query. The values are made up in
-/// the shape of the paper's Figures 2 and 4, in which the naive hedge collapses.
+/// The p99 in ms at each utilization from 10 % to 70 %, and the number of copies per query. The
+/// values are made up in the shape of the paper's Figures 2 and 4, in which the naive hedge
+/// collapses.
 const P99_MS: [(&str, [f64; 4], f64); 3] = [
     ("psq", [97.4, 102.0, 117.0, 178.0], 1.0),
     ("naive", [51.2, 84.6, 742.0, 18_600.0], 2.0),
@@ -41,7 +42,7 @@ pub(crate) fn compare(policies: &mut BTreeMap<String, Vec<LoadPoint>>) {
 
 fn cell(load: f64, p99: f64, copies_per_query: f64) -> LoadPoint {
     let offered_rate = 2.0 * load / 0.005;
-    // A run with a higher p99 is not stable.
+    // A run whose p99 reaches this value is not valid.
     let valid = p99 < 500.0;
     let mut histogram = curtail_load::histogram();
     for at in 0..12_000 {

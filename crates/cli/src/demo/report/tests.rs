@@ -85,8 +85,8 @@ fn every_plot_describes_its_figures_and_stays_inside() {
                 }
             }
         }
-        // Points of a policy that collapses are off the chart, and their values are printed at the
-        // edge.
+        // The points of a policy that collapses are off the chart, and their values are printed at
+        // the edge.
         let main = with_class(page, "plot").next().expect("the main plot");
         let off = main
             .descendants()

@@ -24,7 +24,7 @@ pub(super) struct Document<'a> {
     pub(super) started: &'a Started,
     pub(super) host: Host,
     pub(super) plan: Value,
-    /// Samples missing from the table because it was not written fast enough.
+    /// Samples that are missing from the table because it was not written fast enough.
     samples_lost: u64,
     pub(super) report: &'a Report,
 }
@@ -131,7 +131,7 @@ fn plan_json(plan: &Plan) -> Value {
         "backlog": plan.backlog,
         "threads": plan.threads,
         "spin": plan.spin,
-        // The threads' processors, if named: `0,2-4`.
+        // The processors of the sending threads, such as `0,2-4`, if they were specified.
         "processors": (!plan.processors.numbers().is_empty()).then(|| plan.processors.to_string()),
         "stamps": plan.stamps,
         "timeout_s": seconds(plan.timeout_ns),

@@ -45,7 +45,7 @@ pub(super) fn parts(report: &Report) -> Vec<(&'static str, Look)> {
 impl Figures<'_> {
     pub(super) fn distribution(&self, which: Share, size: Size) -> Option<String> {
         let (width, height, class, end) = size;
-        // Without a good answer there is no latency, only the timeout.
+        // If no request had a good answer, there are no latencies, only the timeout.
         if self.report.histogram.is_empty() {
             return None;
         }
@@ -105,7 +105,7 @@ impl Figures<'_> {
                 Extent::Duration { ns } => ns,
                 Extent::Requests(_) => ((end_s * 1e9) as u64).saturating_sub(start_ns),
             };
-            // Nothing is offered while the run waits for the last responses.
+            // No load is offered while the run waits for the last responses.
             let due = |at_ns: u64| {
                 let at_ns = at_ns.saturating_sub(start_ns).min(planned_ns);
                 profile.requests(at_ns as f64, planned_ns)
@@ -130,7 +130,7 @@ impl Figures<'_> {
         Some(draw(&chart, size.2))
     }
 
-    /// The parts of the percentiles.
+    /// The parts of which each percentile consists.
     pub(super) fn parts(&self, size: Size) -> Option<String> {
         let named = parts(self.report);
         let of = Summary::<u64>::NAMES.into_iter().zip(self.report.split_ns.each());

@@ -102,8 +102,7 @@ impl Folder {
     /// Removes the created files, and the directory if it is new.
     pub(super) fn discard(&self) {
         for name in &self.begun {
-            // Ignore errors: a leftover file contains no measurements, so it does not mislead
-            // anyone.
+            // Ignore errors: a leftover file contains no measurements, so it cannot mislead anyone.
             let _ = self.remove(name);
         }
         if self.made {

@@ -142,7 +142,7 @@ impl Results {
         self.folder.discard();
     }
 
-    /// A log of the requests without a good answer; `None` if all had one.
+    /// A log of the requests without a good answer; `None` if all requests had one.
     fn unanswered(&self, plan: &Plan, report: &Report) -> Option<String> {
         let counted = &report.at_least_histogram;
         if counted.is_empty() {
@@ -153,7 +153,7 @@ impl Results {
             plan.target
         );
         let mut bytes = Vec::new();
-        // Writing to memory fails only if it is full.
+        // Writing to memory fails only if no memory is left.
         let mut log = LogWriter::new(&mut bytes, &comment, self.started.at()).ok()?;
         let [from, length] = [plan.warmup_ns, report.measured_ns].map(Duration::from_nanos);
         log.write(counted, from, length).ok()?;
@@ -174,7 +174,7 @@ impl Results {
             let name = samples.name;
             errors.extend(samples.finish().err().map(|error| cannot(name, &error.to_string())));
         }
-        // The contents of removed files are lost.
+        // The contents of files that were removed are lost.
         let gone = self.folder.gone();
         errors.extend(gone.map(|name| cannot(name, "it was removed during the run")));
         let document = Document::new(plan, report, &self.started);

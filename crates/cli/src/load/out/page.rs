@@ -136,7 +136,7 @@ fn times(figures: &Figures<'_>) -> String {
     }
 }
 
-/// Latencies, their intervals and their parts.
+/// The latencies, their confidence intervals and their parts.
 fn figures_of(report: &Report) -> String {
     let of = |name, summary: &Summary| row(name, summary.each().map(ms));
     // These rows have no maximum and no mean.

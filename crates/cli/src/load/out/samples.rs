@@ -1,4 +1,4 @@
-//! The table of samples: a row for every request.
+//! The table of samples, with a row for every request.
 
 use std::io;
 

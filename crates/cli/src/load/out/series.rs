@@ -1,9 +1,9 @@
-//! Latencies over time, exact and in bounded memory: when there are too many intervals, neighboring
-//! ones are merged.
+//! Latencies over time, exact and in bounded memory, because neighboring intervals are merged when
+//! there are too many.
 
 use curtail_load::{Histogram, SAMPLES_ABOVE_MIN};
 
-/// Maximum number of intervals, more than a plot's curve has pixels.
+/// Maximum number of intervals. It exceeds the width of a plot, in pixels.
 const PIECES_MAX: usize = 512;
 
 /// The latencies of an interval.
@@ -11,7 +11,7 @@ const PIECES_MAX: usize = 512;
 pub(super) struct Piece {
     pub(super) from_ns: u64,
     pub(super) until_ns: u64,
-    /// Latencies in nanoseconds, ascending, with their counts.
+    /// Latencies in nanoseconds in ascending order, each with its count.
     counts: Vec<(u64, u64)>,
 }
 
@@ -29,7 +29,7 @@ impl Piece {
         self.counts.last().map(|(ns, _)| *ns)
     }
 
-    /// The percentile `per_mille`, if enough samples are above it.
+    /// The percentile given by `per_mille`, if enough samples are above it.
     pub(super) fn percentile(&self, per_mille: u64) -> Option<u64> {
         let all = self.len();
         if all * (1_000 - per_mille) < SAMPLES_ABOVE_MIN * 1_000 {

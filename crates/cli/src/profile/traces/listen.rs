@@ -1,5 +1,5 @@
-//! An OTLP endpoint: `POST /v1/traces` over HTTP in protobuf or JSON, and gRPC on the same port.
-//! Both accept gzip.
+//! An OTLP endpoint: Receives `POST /v1/traces` over HTTP, in protobuf or JSON, and gRPC on the
+//! same port. Both accept gzip.
 //!
 //! At most [`CONNECTIONS_MAX`] connections are open, and further clients wait in the backlog. An
 //! export has at most [`BODY_BYTES_MAX`] bytes, both before and after decompression. One export is
@@ -28,7 +28,7 @@ const BODY_BYTES_MAX: usize = 16 << 20;
 /// Pause after a failed accept, for example for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
-/// Timeout for the first bytes of a connection.
+/// Timeout for the first bytes that a connection sends.
 const FIRST_BYTES: Duration = Duration::from_secs(30);
 
 mod grpc;
@@ -44,7 +44,7 @@ struct Collector {
 
 /// Parses the bytes of one format into spans.
 type Parse = fn(&[u8]) -> Result<Vec<Span>, ParseError>;
-/// A status, a content type, and a body.
+/// The status, the content type, and the body of a response.
 type Reply = (u16, &'static str, String);
 
 /// Collects traces until the duration is over or a signal arrives. The returned flag is true if a

@@ -1,4 +1,4 @@
-//! A server that responds immediately, and loads against it.
+//! A server that responds immediately, and loads that are sent to it.
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};

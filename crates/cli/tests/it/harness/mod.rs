@@ -171,7 +171,7 @@ impl Service {
         status["services"][0]["shards"][0]["servers"].as_array().expect("servers").clone()
     }
 
-    /// Waits until nothing runs and every server is up.
+    /// Waits until the proxy is idle and every server is up.
     pub fn comes_to_rest(&self) {
         until("the proxy is idle", || {
             let idle = self.servers().iter().all(|s| s["busy"] == 0 && s["up"] == true);

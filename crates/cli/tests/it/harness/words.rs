@@ -1,4 +1,5 @@
-//! Checks what the binary prints: one document, one error, and the output that its manuals show.
+//! Checks what the binary prints: that it is one document or one error, and that it matches the
+//! manuals.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

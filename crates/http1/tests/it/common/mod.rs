@@ -1,4 +1,5 @@
-//! Helpers for the tests: input in pieces for a parser, and input that resembles HTTP.
+//! Helpers for the tests, which split input into pieces for a parser and generate input that
+//! resembles HTTP.
 
 use std::fmt::Debug;
 

@@ -6,9 +6,9 @@
 //! executes ends, the first one that waits there begins. If servers hold no more copies than they
 //! have slots, nothing waits and nothing is stored.
 //!
-//! The age of a copy includes a round trip (`trip.rs`). It counts from the time at which the copy
-//! was sent. If the copy waited, it counts from one round trip before the response of its
-//! predecessor.
+//! The age of a copy includes a round trip (`trip.rs`). The age is measured from the time at which
+//! the copy was sent. If the copy waited, the age is measured from one round trip before the
+//! response of its predecessor.
 //!
 //! Cost: O(log N) per copy that ends, or O(N) if it was still waiting, for N copies beyond the
 //! server's slots.
@@ -62,7 +62,7 @@ impl Backlog {
         self.waiting -= 1;
         match queue.binary_search(&copy) {
             Ok(at) => {
-                // It was waiting itself, so it frees no slot.
+                // The ended copy was itself waiting, so it frees no slot.
                 queue.remove(at);
                 None
             }
@@ -72,8 +72,8 @@ impl Backlog {
 }
 
 impl Rescue {
-    /// Whether a first copy that was just sent waits at its server. If so, its query has no age
-    /// yet.
+    /// Whether a first copy that was just sent waits at its server. If it does, its query has no
+    /// age yet.
     #[inline(always)]
     pub(super) fn waits(&mut self, core: &mut Core, query: QueryId) -> bool {
         let Some(first) = core.copies_of(query).next() else { return false };

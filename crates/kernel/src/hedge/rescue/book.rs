@@ -44,7 +44,7 @@ impl Measure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Second {
     pub(super) id: CopyId,
-    /// [`Timestamp::NEVER`] while it waits at its server.
+    /// [`Timestamp::NEVER`] while the copy waits at its server.
     pub(super) started: Timestamp,
     pub(super) paid: bool,
 }
@@ -57,15 +57,15 @@ impl Second {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Book {
-    /// When its first copy began to execute. [`Timestamp::NEVER`] if the query is not watched, and
-    /// while that copy waits at its server.
+    /// When the query's first copy began to execute. It is [`Timestamp::NEVER`] if the query is not
+    /// watched, and while that copy waits at its server.
     pub(super) first_at: Timestamp,
     pub(super) server: ServerId,
     /// `waited_ns` is how long that copy had waited at its server. `lead_ns` is the difference
     /// between its age and the time since the response that made room for it. Both are in ns.
     pub(super) waited_ns: u64,
     pub(super) lead_ns: u64,
-    /// The expected cost, relative to other queries.
+    /// The expected cost of the query, relative to other queries.
     pub(super) cost: f64,
     pub(super) measure: Measure,
     /// T, in ns.
@@ -108,9 +108,9 @@ impl Book {
         self.first_at != Timestamp::NEVER
     }
 
-    /// Updates the book for the copies that are left, newest first. If one is left, the query takes
-    /// on the age of that copy. The start of a rescue that was given up is kept, because it is
-    /// evidence.
+    /// Updates the state of the query for the copies that are left, newest first. If one is left,
+    /// the query takes on the age of that copy. The start of a rescue that was given up is kept,
+    /// because it is evidence.
     pub(super) fn left_with(&mut self, mut copies: impl Iterator<Item = CopyView>) {
         let (Some(newest), None) = (copies.next(), copies.next()) else { return };
         let left = self.second.filter(|second| second.id == newest.id);

@@ -1,23 +1,24 @@
-//! The first minute: rescues queries before it is known whether rescues pay.
+//! The first minute: rescues queries before it is known whether rescues pay off.
 //!
 //! Explorations wait for idle servers and give way to every query, so their evidence comes late,
-//! and queries that get stuck in the meantime stay stuck. Therefore, after [`FEW`] run times, a
-//! query is a suspect at the age that 2 % of run times reach. If more queries than that are stuck,
-//! a query is a suspect earlier: at the last age at which the mean remaining run time is still
-//! close to its maximum. Such a query is rescued like later suspects: within the same budget, and
-//! the rescue is given up at the same age. The result counts like that of an exploration that could
-//! not be stopped. After three wins, the threshold of `threshold.rs` takes over.
+//! and queries that get stuck in the meantime stay stuck. Therefore, once [`FEW`] run times are
+//! known, a query becomes a suspect at an age that only 2 % of run times reach. If more queries
+//! than that are stuck, a query becomes a suspect earlier, namely at the last age at which the mean
+//! remaining run time is still close to its maximum. Such a query is rescued like later suspects:
+//! the same budget applies, and the rescue is given up at the same age. The result counts like that
+//! of an exploration that could not be stopped. After three wins, the threshold of `threshold.rs`
+//! takes over.
 //!
 //! If no query is ever stuck, these rescues are pure cost. A credit, in mean run times, bounds the
 //! cost: a lost rescue costs its run time plus half of a mean run time, and a win earns [`WIN`].
 //! Without credit, suspects are no longer served before the queue.
 //!
-//! When the policy is in debt or has made [`TRIES`] rescues, a query is a suspect only at an age
-//! that hardly any query reaches, and only if there are *means* for one more lost rescue. A lost
-//! rescue costs the square of its run time, in mean run times, because a longer one blocks a server
-//! for longer and delays more queries. Each query earns a little, and a win restores all means. So
-//! a few rare, long hiccups are enough evidence even at high loads, where idle servers are so rare
-//! that explorations would take hours.
+//! When the policy is in debt or has made [`TRIES`] rescues, a query becomes a suspect only at an
+//! age that hardly any query reaches. There must also be enough *means* for one more lost rescue. A
+//! lost rescue costs the square of its run time, measured in mean run times, because a longer one
+//! blocks a server for longer and delays more queries. Each query adds a little to the means, and a
+//! win restores them to the maximum. So a few rare, long hiccups are enough evidence even at high
+//! loads, where idle servers are so rare that explorations would take hours.
 //!
 //! Cost: O(1) per record and epoch.
 
@@ -117,7 +118,7 @@ impl Cold {
         self.credit = (self.credit + WIN).min(CREDIT.1);
     }
 
-    /// Ends the cold start for good.
+    /// Ends the cold start permanently.
     pub(super) fn end(&mut self) {
         self.over = true;
     }

@@ -1,12 +1,13 @@
 //! Detects whether cost hints narrow the distribution of run times. If all queries cost the same,
-//! even hints with a small error widen it: ages relative to such hints vary more than plain ages,
-//! so T has to be later.
+//! even hints with a small error widen the distribution: ages relative to such hints vary more than
+//! plain ages, so T has to be later.
 //!
 //! Cost: O(1) per run time.
 
 use crate::hedge::histogram::bin;
 
-/// The number of run times over which the hints are judged, and the minimum for a judgment.
+/// The number of run times over which the hints are judged, which is also the minimum for a
+/// judgment.
 const MEMORY: f32 = 1_024.0;
 const FEW: f32 = 128.0;
 

@@ -1,13 +1,14 @@
-//! Learns about the stuck queries of a service: the age from which a rescue pays.
+//! Learns about the stuck queries of a service: the age from which a rescue pays off.
 //!
 //! Until enough rescues have won, the learner explores: idle servers run early second copies of a
 //! few queries. Such a copy is stopped as soon as any query waits. After three wins it computes the
-//! age from which a rescue pays (`threshold.rs`). Queries are rescued as long as there is such an
-//! age. Once there are enough rescues, exploration stops, because the rescues are evidence enough.
-//! If rescues do not pay at any age, and explorations show no earlier age at which they would, the
-//! policy falls back to per-shard queuing. The next attempt then needs twice as many wins, or none
-//! if rescues soon turn out to pay after all. Early attempts are made if explorations show that
-//! rescues may pay. The last attempts are made only if explorations show that rescues do pay.
+//! age from which a rescue pays off (`threshold.rs`). Queries are rescued as long as there is such
+//! an age. Once there are enough rescues, exploration stops, because the rescues are evidence
+//! enough. If rescues do not pay off at any age, and explorations show no earlier age at which they
+//! would, the policy falls back to per-shard queuing. The next attempt then needs twice as many
+//! wins, or none if rescues soon turn out to pay off after all. Early attempts are made if
+//! explorations show that rescues may pay off. The last attempts are made only if explorations show
+//! that rescues do pay off.
 //!
 //! Run times fade after 65,536 queries, or after 2,048 if these show that the workload has changed.
 //!
@@ -31,8 +32,8 @@ use crate::time::NEVER_NS;
 const LONG: f32 = 65_536.0;
 const SHORT: f32 = 2_048.0;
 
-/// The workload has changed if recent run times differ by this much from earlier ones, in the mean
-/// of logarithms: about a fifth.
+/// The workload has changed if the mean logarithm of recent run times differs from that of earlier
+/// ones by this much, which is about a fifth.
 const DRIFT: f32 = 3.0;
 
 /// The initial and the maximum number of wins before rescues begin.
@@ -45,10 +46,10 @@ const RESCUES: u32 = 64;
 /// up.
 const REMEMBERED: u32 = 32_768;
 
-/// If rescues still pay after this number of them, it was right to begin.
+/// If rescues still pay off after this number of rescues, it was right to begin them.
 const PROVEN: u32 = 8 * RESCUES;
 
-/// The allowed cost of explorations that cannot be stopped: per query, and as an advance. An
+/// The allowed cost of explorations that cannot be stopped, per query and as an initial advance. An
 /// exploration that takes as long as an average query costs 1. One that takes twice as long costs
 /// 4, because it blocks a server for twice as long and delays twice as many queries.
 const SPENT: f32 = 0.003;
@@ -72,8 +73,8 @@ const RARER: f32 = 2.0;
 /// The maximum factor by which explorations become rarer.
 const MOST_FADED: u32 = 64;
 
-/// Up to this factor, explorations become rarer by waiting for older and thus rarer queries. Each
-/// of those is better evidence of rare hiccups.
+/// Up to this factor, explorations become rarer by waiting for older and thus rarer queries. An
+/// exploration of an older query is better evidence of rare hiccups.
 const DEEPEST: u32 = 32;
 
 /// The share of queries that are older than usual.
@@ -87,13 +88,13 @@ const URGENT: f32 = 4.0;
 const AS_LONG: f32 = 0.8;
 
 /// Both are numbers of standard errors of the observed share of stuck queries. `CAUTION` is the
-/// number that is subtracted before rescues count as paying. `HOPE` is the number that is added
-/// before they count as not paying.
+/// number that is subtracted before rescues count as paying off. `HOPE` is the number that is added
+/// before they count as not paying off.
 const CAUTION: f32 = 0.5;
 const HOPE: f32 = 2.0;
 
 /// The mean stuck time is an average over about this number of audits. The number of wins between
-/// two audits is the number of audits so far times `WINS_BEFORE` (before the third audit) or
+/// two audits is the number of completed audits times `WINS_BEFORE` (before the third audit) or
 /// `WINS_PER_AUDIT` (after it). Audits are rare because each one blocks a server that would
 /// otherwise be free.
 const AUDITS: f32 = 20.0;
@@ -130,12 +131,12 @@ pub struct RescueLearner {
     mean_ns: f32,
     /// The remaining allowance for explorations that cannot be stopped.
     credit: f32,
-    /// The number of explorations since rescues were last found to pay.
+    /// The number of explorations since rescues were last found to pay off.
     fruitless: u32,
     /// The number of wins of explorations and cold-start rescues since rescues were given up.
     fresh: u32,
     rescues: bool,
-    /// The least T since rescues began.
+    /// The lowest T since rescues began.
     tested_ns: u64,
     /// The number of records since rescues were given up.
     fallen: u32,
@@ -155,13 +156,13 @@ pub struct RescueLearner {
 pub struct Status {
     /// Rescues that won.
     pub won: u64,
-    /// Rescues that did not win.
+    /// The number of rescues that did not win.
     pub lost: u64,
     /// Explorations that won.
     pub explored_won: u64,
-    /// Explorations that did not win.
+    /// The number of explorations that did not win.
     pub explored_lost: u64,
-    /// The number of times that rescues were found not to pay, and the policy fell back to
+    /// The number of times that rescues were found not to pay off, and the policy fell back to
     /// per-shard queuing.
     pub fallbacks: u64,
     /// The share of queries that are stuck at the age T, as far as it is known.
@@ -170,7 +171,7 @@ pub struct Status {
 
 impl RescueLearner {
     /// Creates a learner without observations. `budget` is the maximum share of queries that may be
-    /// rescued in vain.
+    /// rescued without success.
     #[must_use]
     pub fn new(version: Version, budget: f64) -> Self {
         Self {
@@ -206,13 +207,13 @@ impl RescueLearner {
         }
     }
 
-    /// The same learner, for servers whose slots are unknown.
+    /// The same learner, but for servers whose number of slots is unknown.
     #[must_use]
     pub(super) fn without_slots(self) -> Self {
         Self { places: Some(Places::default()), ..self }
     }
 
-    /// The version of rescue.
+    /// The version of rescue that the learner is for.
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
@@ -224,8 +225,8 @@ impl RescueLearner {
         &self.snapshot
     }
 
-    /// T in ns, if rescues are known to pay. In the first minute, queries are rescued before that
-    /// is known.
+    /// T in ns, if rescues are known to pay off. In the first minute, queries are rescued before
+    /// that is known.
     #[must_use]
     pub fn threshold_ns(&self) -> Option<u64> {
         (self.status.stuck > 0.0).then_some(self.snapshot.suspect_ns)
@@ -278,8 +279,8 @@ impl RescueLearner {
         }
     }
 
-    /// Adds the places of responses. Once the number of slots is known, ages start at other times,
-    /// so everything learned about ages before that is obsolete.
+    /// Adds the places of the copies that responded. Once the number of slots is known, ages start
+    /// at other times, so everything learned about ages before that is obsolete.
     fn learn_slots(&mut self, records: &[Record]) {
         let Some(places) = &mut self.places else { return };
         let was_known = places.is_known();
@@ -337,7 +338,8 @@ impl RescueLearner {
     /// second copy that lost is assumed to take as long as the first.
     fn add(&mut self, tried: Tried, second_ns: u64) {
         // The survival function is that of the last epoch. It is zero at an age that this query is
-        // the first to reach, but the share of such queries is at least one in all queries so far.
+        // the first to reach, but the share of such queries is at least one divided by the number
+        // of all queries so far.
         let seen = 1.0 / self.runs.count().max(1.0);
         let (share, weight) = (self.survival[bin(tried.age_ns)].max(seen), self.weight(tried));
         self.tries(tried).add(share, weight);
@@ -374,7 +376,7 @@ impl RescueLearner {
         if !(-DRIFT..=DRIFT).contains(&drift) {
             self.runs = self.late.remembered_for((SHORT, LONG));
             self.answers = Histogram::new((SHORT, LONG));
-            // Wins are obsolete as well, except those of rescues, which are soon replaced.
+            // Wins are also obsolete, except those of rescues, which are soon replaced.
             self.explored = Default::default();
             self.audits = 0.0;
         }
@@ -424,7 +426,7 @@ impl RescueLearner {
     }
 
     /// The age from which an idle server may run a second copy of an unusual query. Such a copy
-    /// gives way, so it costs nothing if servers can stop copies.
+    /// gives way to waiting queries, so it costs nothing if servers can stop copies.
     fn unusual_ns(&self) -> u64 {
         let ages = if self.plain.count() >= FEW { &self.plain } else { &self.runs };
         if self.version == Version::Cleanup { ages.reached_by(UNUSUAL) } else { NEVER_NS }
@@ -439,8 +441,8 @@ impl RescueLearner {
     /// Chooses the copy that is replaced when a rescue is given up. Both copies are stuck with
     /// probability D². With probability D F_P(g), the first copy is stuck and the query needs
     /// longer than the rescue has run. Otherwise the query is long. In the first case, a third copy
-    /// saves the remaining time of the stuck copies. In the others, it is wasted. While no copy is
-    /// replaced, queries with two stuck copies are counted among the long ones.
+    /// saves the remaining time of the stuck copies. In the other cases, a third copy is wasted.
+    /// While no copy is replaced, queries with two stuck copies are counted among the long ones.
     fn replaces(&self, pays: &Pays) -> Option<Replaced> {
         let tries = if self.is_known() { &self.rescued } else { &self.explored[0] };
         let own = |ns: u64| self.own[bin(ns)];
@@ -458,9 +460,9 @@ impl RescueLearner {
         (URGENT * saved_ns >= vain_ns).then_some(which)
     }
 
-    /// The age from which a rescue pays. Uncertain evidence does not count, unless the alternative
-    /// is to give up for lack of evidence: then it counts until there is more. After many attempts,
-    /// it does not count even then.
+    /// The age from which a rescue pays off. Uncertain evidence does not count, unless the
+    /// alternative is to give up for lack of evidence: then it counts until there is more. After
+    /// many attempts, uncertain evidence does not count even then.
     fn threshold(&mut self) -> Option<Pays> {
         let pays = if self.is_known() {
             let pays = self.evaluate(&self.rescued, true).or_else(|| self.younger());
@@ -478,15 +480,15 @@ impl RescueLearner {
         pays
     }
 
-    /// The age from which a rescue pays, according to explorations. There are two levels because
-    /// one of them may be too late for most stuck queries.
+    /// The age from which a rescue pays off, according to explorations. There are two levels
+    /// because one of them may be too late for most stuck queries.
     fn explained(&self, hope: bool) -> Option<Pays> {
         let enough = self.explored.iter().filter(|tries| tries.wins() >= WINS.0);
         enough.filter_map(|tries| self.evaluate(tries, hope)).min_by_key(|pays| pays.age_ns)
     }
 
-    /// Handles rescues that came too late to pay: if explorations show an earlier age, that age is
-    /// tried next.
+    /// Handles rescues that came too late to pay off: if explorations show an earlier age, that age
+    /// is tried next.
     fn younger(&mut self) -> Option<Pays> {
         let younger = self.explained(false).filter(|pays| pays.age_ns < self.tested_ns);
         if younger.is_some() {
@@ -515,7 +517,7 @@ impl RescueLearner {
         starts
     }
 
-    /// Whether rescues pay after all, according to their results before they were given up. Run
+    /// Whether rescues pay off after all, according to their results before they were given up. Run
     /// times may have been unusual, for example while a server became slow.
     fn resumes(&self) -> bool {
         let remembers = self.is_known() && self.fallen <= REMEMBERED;
@@ -526,7 +528,7 @@ impl RescueLearner {
         self.rescued.count() >= RESCUES
     }
 
-    /// The age from which a rescue pays, according to these results.
+    /// The age from which a rescue pays off, according to these results.
     fn evaluate(&self, tries: &Tries, hope: bool) -> Option<Pays> {
         let question = Question {
             version: self.version,
@@ -562,7 +564,7 @@ impl RescueLearner {
     }
 
     /// The ages at which idle servers explore: one that few queries reach, and one that many reach,
-    /// for services with frequent hiccups. Explorations become rarer while rescues do not pay.
+    /// for services with frequent hiccups. Explorations become rarer while rescues do not pay off.
     fn exploration(&mut self, pays: bool) -> [Exploration; 2] {
         let no_cancel = self.version == Version::NoCancel;
         // Explorations that give way to waiting queries continue until there are enough rescues: a
@@ -579,7 +581,7 @@ impl RescueLearner {
         let (fade, deep) = if no_cancel { (weary, 1) } else { (weary.saturating_pow(2), DEEPEST) };
         let fade = fade.clamp(1, MOST_FADED);
         let deep = fade.min(deep);
-        // However large the budget is, the first level is never the earlier one.
+        // Even if the budget is large, the first level is never the earlier one.
         let levels = [(0.5, (0.5 * budget).min(0.25), deep), (0.2, 0.25, 1)];
         let mut bins = levels.map(|(_, share, deep)| {
             let share = share / deep as f32;

@@ -33,7 +33,7 @@ impl Lists {
         Self { heaps: Heaps::new(3 * groups), suspects: 0 }
     }
 
-    /// Adds a query that is in no list. `since` is when its older copy began.
+    /// Adds a query that is in no list. `since` is the time at which its older copy began.
     pub(super) fn add(&mut self, list: List, group: GroupId, query: QueryId, since: Timestamp) {
         let key = if list == List::Pairs { u64::MAX - since.0 } else { since.0 };
         self.suspects += u32::from(list == List::Suspects);

@@ -1,11 +1,11 @@
 //! Rescue: gives second copies to the few queries that are probably stuck, before any waiting query
 //! is served.
 //!
-//! Source: our own. Document 000 §8.1 calls for a framework that picks the right behavior by
-//! itself. 001 §2.5 states that hedging cannot help beyond 60 % utilization, because Idealized
-//! Hedge then equals per-shard queuing. That bound holds for policies that serve every waiting
-//! query before any second copy. But a stuck query blocks a server as well, so rescuing it first
-//! helps all queries.
+//! Source: our own. Document 000 §8.1 calls for a framework that chooses the right behavior
+//! automatically. 001 §2.5 states that hedging cannot help beyond 60 % utilization, because
+//! Idealized Hedge then equals per-shard queuing. That bound holds for policies that serve every
+//! waiting query before any second copy. But a stuck query also blocks a server, so rescuing it
+//! first helps all queries.
 //!
 //! The *age* of a query is the time since its first copy began to execute. A query that has one
 //! copy and an age of at least T is a *suspect*. The service learns T ([`RescueLearner`]).
@@ -27,7 +27,8 @@
 //!
 //! *Exploration*: until there is enough evidence from rescues, idle servers run second copies of a
 //! few queries early. Such a copy is stopped when a query waits. In the same way, an idle server
-//! runs a second copy of a query that is older than most, but not old for its cost or its server.
+//! runs a second copy of a query that is older than most queries, but not unusually old for its
+//! cost or its server.
 //!
 //! *Load bias*: a server whose copy lost to a rescue may be in trouble as a whole, so other servers
 //! are preferred until it responds again.
@@ -39,13 +40,15 @@
 //! to idle servers, like all other second copies. An exploration makes room for the queries that
 //! wait at its server.
 //!
-//! *Without slots* (`rescue+PICK`): behind a push gate, for servers whose slots are unknown
-//! (`places.rs`). The pick immediately chooses a server for the second copy of a suspect.
-//! Everything above about slots then refers to the number of slots that the service has learned.
+//! *Without slots* (`rescue+PICK`): rescue runs behind a push gate, for servers whose number of
+//! slots is unknown (`places.rs`). The pick immediately chooses a server for the second copy of a
+//! suspect. Everything above about slots then refers to the number of slots that the service has
+//! learned.
 //!
 //! Bounds: at most two copies per query. Lost rescues are limited to the budget's share of queries,
-//! plus a saved-up reserve. Between two suspects that overtake its queue, a server serves one query
-//! from the queue. Without evidence that rescues pay, T is infinite and this is per-shard queuing.
+//! plus an accumulated reserve. Between two suspects that overtake its queue, a server serves one
+//! query from the queue. Without evidence that rescues pay off, T is infinite and this is per-shard
+//! queuing.
 //!
 //! Cost: O(log n) in the running queries of the group. Memory: proportional to the running queries,
 //! plus a bounded list of records.
@@ -155,7 +158,7 @@ impl Named for Version {
 
 const RESERVE: u32 = 16;
 
-/// The hedge of rescue, in one cell.
+/// The hedge that implements rescue in one cell.
 #[derive(Clone, Debug)]
 pub struct Rescue {
     version: Version,
@@ -166,7 +169,7 @@ pub struct Rescue {
     backlog: Backlog,
     /// The copies at each server. `None` if slots are known.
     line: Option<Line>,
-    /// Counts responses, so that only some of them are recorded.
+    /// A counter of responses, used to record only some of them.
     responses: u32,
     books: Vec<Book>,
     /// For each server, whether it has served a suspect before its queue since it last served a
@@ -207,7 +210,7 @@ impl Rescue {
         }
     }
 
-    /// Whether servers can stop copies. If so, second copies may be cancelled, too.
+    /// Whether servers can stop copies. If they can, second copies may also be cancelled.
     fn can_stop(&self, core: &Core) -> bool {
         self.version != Version::NoCancel && core.limits().cancel
     }
@@ -349,8 +352,8 @@ impl Rescue {
 
     /// Handles a query with two running copies, one of which has reached an age that matters.
     fn outlasts(&mut self, core: &mut Core, query: QueryId, newer: &CopyView) {
-        // If the query was not a suspect before, it is one now. Its second copy is probably a
-        // rescue.
+        // If the query was not a suspect before, it is one now. The query's second copy is probably
+        // a rescue.
         self.lists.remove(core.group_of(query), query);
         let stops = self.can_stop(core);
         let book = &mut self.books[query.index()];
@@ -373,7 +376,8 @@ impl Rescue {
         }
     }
 
-    /// Stops the second copy of a long query if its slot is needed. Otherwise the copy may run on.
+    /// Stops the second copy of a long query if its slot is needed. Otherwise the copy may continue
+    /// to run.
     fn give_way(&mut self, core: &mut Core, query: QueryId, newer: &CopyView) {
         if self.is_crowded(newer.server) {
             self.make_room(core, query, newer.id);

@@ -27,7 +27,7 @@ pub(super) struct Pace {
     latest: f32,
     mean: f32,
     deviation: f32,
-    /// The number of copies so far, up to `YOUTH` times the maximum memory.
+    /// The number of copies recorded, up to `YOUTH` times the maximum memory.
     age: f32,
     /// Whether the mean was restarted and is not accurate yet.
     is_new: bool,
@@ -67,7 +67,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Bins far apart, with a mean of 100.
+    /// These bins are far apart and have a mean of 100.
     fn copies(count: usize) -> impl Iterator<Item = usize> {
         (0..count).map(|i| if i % 2 == 0 { 70 } else { 130 })
     }

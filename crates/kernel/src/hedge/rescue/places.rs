@@ -5,8 +5,8 @@
 //! that it is stuck. If a server executes its copies in the order in which they were sent, the ŝ
 //! oldest are executing, and responses come only from these places. So ŝ is learned from the places
 //! of copies that respond: at most 0.5 % of the responses come from places beyond ŝ. The cell
-//! cannot see the copies of other senders. They make ŝ smaller. A copy that counts as executing may
-//! then still be waiting, but for a smaller part of the time.
+//! cannot see the copies of other senders. Those copies make the learned ŝ smaller. A copy that
+//! counts as executing may then still be waiting, but for a smaller part of the time.
 //!
 //! A copy that moves up to one of the ŝ oldest places counts as begun, and its age starts. Until ŝ
 //! is known, ages start when copies are sent.
@@ -18,7 +18,8 @@ use alloc::vec::Vec;
 
 use crate::id::{CopyId, ServerId};
 
-/// The number of places that are counted separately. The last one includes all places behind it.
+/// The number of places that are counted separately. The last of them includes all places behind
+/// it.
 const PLACES: usize = 64;
 
 /// The number of responses for which a place is remembered, and the number that is needed before ŝ
@@ -56,7 +57,7 @@ impl Places {
         self.total >= FEW
     }
 
-    /// ŝ, at least 1. `u32::MAX` if ŝ is unknown or at least [`PLACES`].
+    /// The estimate ŝ, which is at least 1. `u32::MAX` if ŝ is unknown or at least [`PLACES`].
     pub(super) fn slots(&self) -> u32 {
         let mut beyond = 0.0;
         let last = self.weights.iter().rposition(|weight| {
@@ -144,7 +145,7 @@ mod tests {
         assert_eq!(places.slots(), u32::MAX, "unknown");
         (0..1_000).for_each(|i| places.add(i % 4));
         assert_eq!(places.slots(), 4);
-        // A few copies that overtake others change nothing.
+        // The result does not change if a few copies overtake others.
         (0..3_000).for_each(|i| places.add(if i % 400 == 0 { 9 } else { i % 4 }));
         assert_eq!(places.slots(), 4);
         (0..8_000).for_each(|i| places.add(i % 64));

@@ -1,4 +1,4 @@
-//! `rescue` over a named pick: for servers with an unknown number of slots, and alongside other
+//! `rescue` with a named pick, for servers that have an unknown number of slots or also serve other
 //! senders.
 
 use alloc::boxed::Box;
@@ -30,13 +30,13 @@ impl Slotless {
         }
     }
 
-    /// The version of rescue.
+    /// The version of rescue that is used.
     pub(crate) const fn version(self) -> Version {
         self.0
     }
 }
 
-/// This hedge shares the name of `rescue`; a named pick selects it.
+/// This hedge has the same name as `rescue`, and is selected by naming a pick.
 impl Named for Slotless {
     type Hedge = Rescue;
     const FORMS: &'static [&'static str] = &["rescue+PICK"];

@@ -1,4 +1,4 @@
-//! Computes the age from which a rescue pays.
+//! Computes the age from which a rescue pays off.
 //!
 //! Let F_S be the survival function of the run times of first copies, F_P the survival function
 //! that they would have without hiccups, D = F_S − F_P the share of queries that are stuck at an
@@ -15,10 +15,10 @@
 //!
 //! κ weighs the time spent against the time saved, because time is spent while a server is already
 //! blocked. Let w be the share of queries that end while others wait. For cleanup, κ is 24 w,
-//! limited to the range from 1 to 3: if no query waits, the time spent delays none, and at 3 even
-//! the median improves. For pre-empt, κ is 2 w, because its second copies run in slots that no
-//! query needs. For no cancel, κ is 3 / (2 (1 − w)²), which rises steeply if many queries wait. In
-//! addition, the lost rescues must stay within the budget.
+//! limited to the range from 1 to 3: if no query waits, the time spent delays no query, and with κ
+//! = 3 even the median improves. For pre-empt, κ is 2 w, because its second copies run in slots
+//! that no query needs. For no cancel, κ is 3 / (2 (1 − w)²), which rises steeply if many queries
+//! wait. In addition, the lost rescues must stay within the budget.
 
 use super::Version;
 use super::tries::Tries;
@@ -81,7 +81,7 @@ struct Age {
 }
 
 impl Question<'_> {
-    /// Returns the least age at which a rescue pays, if D is assumed to be `trust` times the
+    /// Returns the least age at which a rescue pays off, if D is assumed to be `trust` times the
     /// observed share. `None` if there is no such age.
     pub(super) fn evaluate(&self, trust: f32) -> Option<Pays> {
         let mean = self.tries.mean_second_ns();

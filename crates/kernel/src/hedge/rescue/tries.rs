@@ -12,7 +12,7 @@
 
 use alloc::collections::VecDeque;
 
-/// The maximum number of wins that count: the latest.
+/// The maximum number of wins that count. Only the latest ones do.
 const WINS: usize = 64;
 
 /// A win no longer counts once the exposure has grown by this number of queries.
@@ -81,7 +81,7 @@ impl Tries {
         }
     }
 
-    /// Counts a win. Must be called before [`Self::add`] for the same attempt.
+    /// Counts a win. It must be called before [`Self::add`] for the same attempt.
     pub(super) fn won(&mut self, second_ns: u64, first_ns: u64, weight: f32) {
         if self.wins.len() == WINS {
             self.wins.pop_front();
@@ -103,7 +103,7 @@ impl Tries {
         first.map_or(all, |win| self.exposure - win.from).max(1.0) as f32
     }
 
-    /// The mean run time of second copies that win, in ns; 0 if none has won.
+    /// The mean run time of second copies that win, in ns. It is 0 if none has won.
     pub(super) fn mean_second_ns(&self) -> f32 {
         let sum: f32 = self.wins.iter().map(|win| win.weight * win.second_ns as f32).sum();
         sum / self.weight().max(1.0)
@@ -113,8 +113,9 @@ impl Tries {
         self.wins.iter().map(|win| win.weight).sum()
     }
 
-    /// D at an age, and its integral from there on, in ns. D is the share of queries that are stuck
-    /// at that age: if their second copy had been the first, it would have answered them by then.
+    /// D at an age, and its integral from that age on, in ns. D is the share of queries that are
+    /// stuck at that age: a second copy that had started at the same time as the first would have
+    /// answered them by then.
     pub(super) fn stuck(&self, age_ns: u64) -> (f32, f32) {
         let (mut count, mut rest) = (0.0, 0.0);
         for win in &self.wins {
@@ -168,12 +169,12 @@ mod tests {
 
     #[test]
     fn rarely_completed_tries_weigh_more() {
-        // Explorations are stopped after 100 ns on average. One in a thousand duplicates a stuck
-        // query and needs 150 ns; the others need 10 ns.
+        // Explorations are stopped after 100 ns on average. One in a thousand explorations
+        // duplicates a stuck query and needs 150 ns. The others need 10 ns.
         let (mut tries, mut stops) = (Tries::default(), Displacement::default());
         let mut at = 0;
         let mut next_stop_ns = || {
-            // Evenly distributed over the quantiles of the exponential distribution.
+            // The values are evenly distributed over the quantiles of the exponential distribution.
             at = (at + 601) % 997;
             (-100.0 * ((f64::from(at) + 0.5) / 997.0).ln()) as u64
         };

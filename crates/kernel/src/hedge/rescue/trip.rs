@@ -5,14 +5,14 @@
 //! That costs little if the round trip is short, but it costs capacity if the round trip is long.
 //! If it takes a tenth of the service time, `psq` is overloaded at a utilization of 91 % or more.
 //! One more copy at the server closes the gap. But such a copy is committed to its server early.
-//! That costs a little if there is no gap.
+//! This has a small cost if there is no gap.
 //!
 //! A copy that waited at its server begins there when the one before it ends, so the time between
 //! these two responses is its service time. The run time of a copy that was sent to an idle slot
 //! includes the round trip. Apart from that, both have the same distribution, so the difference
-//! between their lower quartiles is the round trip. Hiccups are above the lower quartile. When a
-//! copy ends, another copy may be sent to wait at the same server. Until the round trip is known,
-//! this happens after only one copy in sixteen.
+//! between their lower quartiles is the round trip. Hiccups affect only times above the lower
+//! quartile. When a copy ends, another copy may be sent to wait at the same server. Until the round
+//! trip is known, this happens after only one copy in sixteen.
 //!
 //! Cost: O(1) per record.
 
@@ -31,8 +31,8 @@ pub(super) const RECORDED: u32 = 8;
 const FEW: f32 = 25.0;
 const MEMORY: f32 = 1_000.0;
 
-/// After about this number of run times without a wait, those with a wait are forgotten and
-/// measured again.
+/// After about this number of run times of copies that did not wait, the run times of copies that
+/// waited are forgotten and measured again.
 const STALE: f32 = 65_536.0;
 
 /// The random error of the difference between two quartiles is this factor times the mean run time,
@@ -47,7 +47,7 @@ const CLEAR: f32 = 0.06;
 /// If round trips are long and at least this share of queries ends while others wait, copies wait
 /// at a server with one slot. With a smaller share, some other server would soon be idle, and a
 /// copy that is committed to one server often waits for longer than a round trip (study, 255). With
-/// N slots, the wait for a free slot is an Nth as long, so an Nth of this share is enough.
+/// N slots, the wait for a free slot is 1/N as long, so 1/N of this share is enough.
 const OFTEN: f32 = 0.5;
 
 /// The same share while the round trip is being measured.
@@ -135,12 +135,12 @@ impl Trips {
         CHANCE * self.mean_ns / root(self.sent.seen.min(self.waited.seen).max(1.0))
     }
 
-    /// The round trip, in ns; 0 if it is unknown or short.
+    /// The round trip, in ns. It is 0 if the round trip is unknown or short.
     pub(super) fn round_trip_ns(&self) -> u64 {
         self.long().unwrap_or(0.0) as u64
     }
 
-    /// The copies that may wait at servers until the next epoch, if a share `crowded` of the
+    /// How many copies may wait at servers until the next epoch, if a share `crowded` of the
     /// queries ends while others wait.
     pub(super) fn prefetch(&self, crowded: f32) -> Prefetch {
         let least_slots = |share: f32| ((share / crowded) as u32).saturating_add(1);
@@ -187,7 +187,7 @@ impl Rescue {
 mod tests {
     use super::*;
 
-    /// Service times from 50 to 150; a quarter of the copies wait.
+    /// Service times range from 50 to 150, and a quarter of the copies wait.
     fn learned(trip_ns: u64, rounds: u64) -> Trips {
         let mut trips = Trips::default();
         for i in 0..rounds {

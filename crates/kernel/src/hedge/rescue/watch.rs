@@ -17,9 +17,9 @@ use crate::time::{NEVER_NS, Timestamp};
 /// A cost hint of this value is equivalent to no hint.
 pub const USUAL_COST: f64 = 1e6;
 
-/// Lower costs, relative to the mean, count as this cost. Otherwise an unknown round trip would
-/// make the relative ages of cheap queries large, and T too late for other queries. A rescue of a
-/// cheaper query is not worth its round trip.
+/// The minimum cost, relative to the mean: lower costs count as this one. Otherwise an unknown
+/// round trip would make the relative ages of cheap queries large, and T too late for other
+/// queries. A rescue of a cheaper query is not worth its round trip.
 const CHEAPEST: f64 = 0.25;
 
 const COMPARED_EVERY: u32 = 64;
@@ -32,12 +32,12 @@ const NOTICEABLE: f32 = 8.0;
 pub(super) struct Watch {
     /// The pace of each server. `None` until a copy has run there.
     paces: Vec<Option<Pace>>,
-    /// The least mean of the paces, in bins. Infinite until they are first compared.
+    /// The lowest mean of all paces, in bins. It is infinite until the paces are first compared.
     fastest: f32,
     ran: u32,
     /// The number of servers whose pace was restarted.
     new: u32,
-    /// Counts queries, to choose those to explore.
+    /// A counter of queries, used to choose those to explore.
     seen: u32,
     /// Above zero if most recent queries have cost hints, otherwise zero or below.
     hinted: i8,
@@ -58,8 +58,8 @@ impl Watch {
         }
     }
 
-    /// The cost of a query relative to others. `None` if it is not comparable to recent queries,
-    /// because they have hints and it has none, or the reverse.
+    /// The cost of a query relative to other queries. `None` if it is not comparable to recent
+    /// queries, because they have hints and it has none, or the reverse.
     fn cost(&mut self, core: &Core, query: QueryId) -> Option<f64> {
         let hint = core.cost_hint_of(query);
         self.hinted = (self.hinted + if hint.is_some() { 1 } else { -1 }).clamp(-64, 64);
@@ -68,9 +68,9 @@ impl Watch {
         alike.then(|| heeded.map_or(1.0, relative_cost))
     }
 
-    /// The typical run time of a server, divided by that of the fastest server; 1 if they differ
-    /// too little. Servers are compared with each other, not with the past of the service: if all
-    /// become slower, none is slow.
+    /// The typical run time of a server, divided by that of the fastest server. It is 1 if they
+    /// differ too little. Servers are compared with each other, not with the past of the service:
+    /// if all of them become slower, none counts as slow.
     fn slowness(&self, server: ServerId) -> f64 {
         let pace = self.paces[server.index()];
         let slower = pace.map_or(0.0, |pace| pace.mean() - self.fastest);
@@ -115,7 +115,7 @@ fn octaves(power: f32) -> f64 {
 }
 
 impl Rescue {
-    /// Begins to watch a query when its first copy begins. The age of the query counts from
+    /// Begins to watch a query when its first copy begins. The age of the query is measured from
     /// `first_at`. Sets the ages that matter and a timer for the next one. Returns true if an idle
     /// server may run a second copy immediately.
     pub(super) fn begin(&mut self, core: &mut Core, query: QueryId, first_at: Timestamp) -> bool {
@@ -227,8 +227,8 @@ impl Rescue {
         self.audits(core, query, &book, ran_ns)
     }
 
-    /// What the second copy of a query shows if the query ends at this age. `None` if the result of
-    /// that copy is not evidence.
+    /// The evidence that the second copy of a query provides if the query ends at this age. `None`
+    /// if the result of that copy is not evidence.
     fn tried(&self, book: &Book, age_ns: u64) -> Option<Tried> {
         let lead_ns = book.second.map_or(0, |second| second.started.since(book.first_at));
         let from_ns = lead_ns.max(book.evidence_ns);
@@ -252,13 +252,13 @@ impl Rescue {
     }
 
     /// Decides whether the first copy runs on, to measure how long it is stuck. Only one copy at a
-    /// time does, because it keeps a slot that would be free otherwise.
+    /// time runs on in this way, because it keeps a slot that would otherwise be free.
     fn audits(&mut self, core: &Core, query: QueryId, book: &Book, second_ns: u64) -> bool {
         let second = book.second.map(|second| second.id);
         let first = core.copies_of(query).find(|copy| Some(copy.id) != second && !copy.stopping);
         let Some(first) = first else { return false };
-        // Copies that wait behind it would be stuck with it. But until one audit has ended, no
-        // rescue is known to pay.
+        // Copies that wait behind the audited copy would be stuck with it. But until one audit has
+        // ended, no rescue is known to pay off.
         let harms = self.is_crowded(first.server) && self.learned.audit_every > 0;
         if self.audited.is_some() || harms || !self.is_audited(first.id) {
             return false;

@@ -1,5 +1,5 @@
-//! Gates that move, slots that are held, and the ramp of a server that returns. A gate is closed if
-//! the driver has closed it, if its server has requested a pause, or if it has no token.
+//! Gates that change, slots that are held, and the ramp of a server that returns. A gate is closed
+//! if the driver has closed it, if its server has requested a pause, or if it has no token.
 
 use curtail_kernel::{Core, Event, Outcome, ServerId, Timestamp, Tuning};
 
@@ -11,7 +11,7 @@ impl Model {
         self.closed[server.index()].is_some() || no_token
     }
 
-    /// Before an event: adds the tokens for the time that has passed, at the rates of the cell.
+    /// Before an event, adds the tokens for the time that has passed, at the rates of the cell.
     pub(crate) fn earn(&mut self, core: &Core, now: Timestamp) {
         let Tuning { interval_ns, burst, .. } = self.limits.tuning;
         let intervals = now.since(self.now) as f64 / interval_ns as f64;
@@ -41,7 +41,7 @@ impl Model {
         }
     }
 
-    /// After an event: checks that a server is closed only until it has a token, or until the next
+    /// After an event, checks that a server is closed only until it has a token, or until the next
     /// tick after that.
     pub(super) fn check_rates(&mut self, core: &Core, event: &Event) {
         for at in 0..self.buckets.len() {
@@ -93,8 +93,8 @@ impl Model {
         self.ramp[server.index()] = mine.all(has_peer).then_some(one_more);
     }
 
-    /// After an event: checks the slots that the cell holds. Each belongs to a copy that was
-    /// refused, failed or exceeded a limit. None is held longer than a good response takes.
+    /// After an event, checks the slots that the cell holds. Each belongs to a copy that was
+    /// refused, failed or exceeded a limit. No slot is held for longer than a good response takes.
     pub(super) fn hold(&mut self, core: &Core, event: &Event) {
         for at in 0..self.held.len() {
             if matches!(event, Event::Tick) {

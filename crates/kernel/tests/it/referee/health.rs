@@ -17,7 +17,7 @@ pub(crate) enum Health {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Standing {
     /// The number of failed copies, whether or not they are evidence against the server. Some
-    /// failures do not count until another server has responded. By then, this one may have sent
+    /// failures do not count until another server has responded. By then, this server may have sent
     /// good responses.
     failures: u32,
     /// The number of refused copies, counted in the same way.

@@ -19,7 +19,7 @@ pub(crate) struct Query {
     pub may_duplicate: bool,
     pub may_retry: bool,
     pub deadline: Timestamp,
-    /// The server on which it last failed.
+    /// The server on which the query last failed.
     pub avoid: Option<ServerId>,
     /// Whether nothing was sent to that server.
     unsent: bool,
@@ -29,11 +29,11 @@ pub(crate) struct Query {
 #[derive(Clone, Debug)]
 pub(crate) struct Copy {
     pub server: ServerId,
-    /// The query that it may still answer.
+    /// The query that the copy may still answer.
     pub query: Option<QueryId>,
     pub started: Timestamp,
-    /// The time at which its server began to execute it, as far as can be inferred. `None` while it
-    /// waits there.
+    /// The time at which its server began to execute it, as far as can be inferred. It is `None`
+    /// while the copy waits there.
     pub begun: Option<Timestamp>,
     pub role: Role,
     pub why: StartReason,
@@ -62,8 +62,8 @@ pub(crate) struct Model {
     pub least_delay_ns: u64,
     pub rescues: u64,
     pub rescues_won: u64,
-    /// By server, whether a suspect has moved ahead of its queue since the server last served the
-    /// queue.
+    /// For each server, whether a suspect has moved ahead of its queue since the server last served
+    /// the queue.
     pub overtaken: Vec<bool>,
     next_serial: u64,
     /// The query that the current event must answer, and the copy whose response answers it.
@@ -71,26 +71,28 @@ pub(crate) struct Model {
     /// The reason why the copy of that response was started.
     winner: Option<StartReason>,
     /// Servers that have not responded since their copy lost to a second one. The cell may prefer
-    /// others.
+    /// other servers.
     pub beaten: BTreeSet<ServerId>,
     /// The last limit that was set for each server, if any.
     pub(super) limit: Vec<Option<u32>>,
-    /// By server, the number of copies that it may hold beyond its slots. `may_prefetch` has the
-    /// prefetch parameters that were adopted last.
+    /// For each server, the number of copies that it may hold beyond its slots. `may_prefetch`
+    /// contains the prefetch parameters that were adopted last.
     pub(super) prefetch: Vec<u32>,
     pub(crate) may_prefetch: Prefetch,
     pub(crate) longest_round_trip_ns: u64,
-    /// By server, the time until which it is closed. It opens with the next tick after that.
+    /// For each server, the time until which it is closed. The server opens with the next tick
+    /// after that.
     pub(super) closed: Vec<Option<Timestamp>>,
-    /// By server, the tokens of its rate, and whether the cell reports it as closed.
+    /// For each server, the tokens of its rate, and whether the cell reports it as closed.
     pub(super) buckets: Vec<(f64, bool)>,
-    /// By server, the number of slots that are held for copies that were refused or failed.
+    /// For each server, the number of slots that are held for copies that were refused or failed.
     pub(crate) held: Vec<u32>,
-    /// By server, the start times of those copies.
+    /// For each server, the start times of those copies.
     pub(super) faults: Vec<Vec<Timestamp>>,
     /// The longest time that any copy took to end with a good response or to stop, in ns.
     pub(super) longest_ns: u64,
-    /// By server, the number of copies that it may hold after its return. `None` if it has no ramp.
+    /// For each server, the number of copies that it may hold after its return. It is `None` if the
+    /// server has no ramp.
     pub(super) ramp: Vec<Option<u32>>,
     /// The copy that the server began to execute in the current event, if that matters to its
     /// query.
@@ -263,7 +265,7 @@ impl Model {
                 self.begun = self.copies.get(&copy).filter(|&copy| news(copy)).map(|_| copy);
             }
             Event::Responded { copy, outcome } => {
-                // A good head is not evidence yet; the end of the response is.
+                // A good head is not evidence yet, but the end of the response is.
                 let is_live = self.copies.get(&copy).is_some_and(|copy| copy.query.is_some());
                 if is_live && !outcome.wins() {
                     self.end_of_copy(copy, outcome);
@@ -376,7 +378,7 @@ impl Model {
         // out.
         let expired = |query: &QueryId| self.queries[query].deadline <= self.now;
         let out = |c: &Copy| {
-            // Duplicates of low priority may wait for as long as primaries keep arriving.
+            // Low-priority duplicates may wait for as long as primaries keep arriving.
             let timed = self.policy.priority(c.role) == Priority::High;
             let late = timed && !c.stopping && c.started.after(attempt_ns) <= self.now;
             late && !c.query.as_ref().is_some_and(expired)
@@ -476,8 +478,8 @@ impl Model {
         }
     }
 
-    /// Called after the actions of an event. Checks that a query whose response was due has been
-    /// answered.
+    /// It is called after the actions of an event. Checks that a query whose response was due has
+    /// been answered.
     pub(crate) fn settled(&mut self, core: &Core, event: &Event) {
         self.check_rates(core, event);
         if let Event::ServerUp { server } = *event {

@@ -25,7 +25,7 @@ impl Model {
         matches!(self.policy.hedge(), Some(Naive(_) | Tied(_) | Das(_))) || self.clones()
     }
 
-    /// The maximum number of copies of a query that may run at once.
+    /// The maximum number of copies of a query that may run at the same time.
     pub(crate) fn most_copies(&self) -> usize {
         if self.clones() { 255 } else { 2 }
     }
@@ -98,8 +98,8 @@ impl Model {
         self.check_room(server);
     }
 
-    /// Checks that a copy that is stopped to make room may be stopped, and that another copy needs
-    /// the room.
+    /// If a copy is stopped to make room, checks that it may be stopped, and that another copy
+    /// needs the room.
     pub(crate) fn check_preemption(&self, query: QueryId, server: ServerId) {
         let group = self.queries[&query].group;
         let wanted =
@@ -115,8 +115,8 @@ impl Model {
                 if self.gate(server) > self.slots(server) && self.keeps_waiting(server) {
                     return;
                 }
-                // A suspect is another query of the group. It has one copy, which runs on another
-                // server.
+                // A suspect must be another query of the group. It has one copy, which runs on
+                // another server.
                 let suspect = |(&id, other): (&QueryId, &super::Query)| {
                     let mut copies = self.attached(id);
                     let elsewhere = copies.next().is_some_and(|(_, copy)| copy.server != server);
@@ -197,7 +197,8 @@ impl Model {
         }
     }
 
-    /// The number of low-priority copies on a server. They run only after all others there.
+    /// The number of low-priority copies on a server. They run only after all other copies on the
+    /// server.
     fn light(&self, server: ServerId) -> u32 {
         let light = |copy: &&Copy| {
             copy.server == server && self.policy.priority(copy.role) == Priority::Low
@@ -205,8 +206,8 @@ impl Model {
         self.copies.values().filter(light).count() as u32
     }
 
-    /// Whether a server takes another copy of low priority. It does so until such copies fill half
-    /// of its gate.
+    /// Whether a server takes another low-priority copy. It does so until such copies fill half of
+    /// its gate.
     fn takes_light(&self, server: ServerId) -> bool {
         !self.policy.has_priorities() || self.light(server) < self.gate(server) / 2
     }

@@ -16,23 +16,24 @@ use crate::results::outcome::Outcome;
 use crate::session::fault::{Fault, Wait};
 use crate::session::{Out, Session, Token};
 
-/// A connection with more unwritten bytes takes no further requests, because the server is not
-/// reading.
+/// Maximum number of unwritten bytes with which a connection still takes requests. A larger number
+/// means that the server is not reading.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
-/// Maximum number of requests that wait for a send timestamp. A device without timestamps never
-/// delivers any.
+/// Maximum number of requests that wait for a send timestamp. A device that does not support
+/// timestamps never delivers one.
 const TX_PENDING_MAX: usize = 1 << 16;
 /// Number of earlier requests whose send timestamps may still arrive after that of a later request.
 const TX_REORDERED_MAX: usize = 16;
-/// Maximum number of reads from one connection per turn. The limit leaves time to read other
-/// connections and to send due requests.
+/// Maximum number of reads from one connection in each iteration of the thread's loop. The limit
+/// leaves time to read other connections and to send due requests.
 const READS_MAX: usize = 4;
 
 #[derive(Debug)]
 pub(super) struct Connection {
     id: usize,
     link: Link,
-    /// The wire that bypasses the network stack. It is kept after a close, for the next connection.
+    /// The wire that bypasses the network stack. When the connection closes, this socket is kept
+    /// for the next connection.
     kept: Option<Wire>,
     input: BytesMut,
     out: Out,
@@ -56,7 +57,8 @@ pub(super) struct Connection {
 #[derive(Debug)]
 enum Link {
     Closed,
-    /// Connecting to the address with this index. The addresses after it have not been tried yet.
+    /// The connection is being opened to the address with this index. The addresses that follow it
+    /// have not been tried yet.
     Connecting {
         wire: Wire,
         session: Box<dyn Session>,
@@ -134,8 +136,8 @@ impl Connection {
         (matches!(self.link, Link::Closed) && self.failures > 0).then_some(self.failures)
     }
 
-    /// Sends a request that was taken at `now_ns`. The connection must have room. Returns the
-    /// request's token, or `None` if it failed immediately.
+    /// Sends a request that a connection took at `now_ns`. The connection must have room for the
+    /// request. Returns the request's token, or `None` if it failed immediately.
     pub(super) fn send(&mut self, due: Due, now_ns: u64, context: &mut Context) -> Option<Token> {
         let query = due.slot().query;
         let opened = !matches!(self.link, Link::Open { .. });
@@ -174,8 +176,8 @@ impl Connection {
         }
     }
 
-    /// Opens a connection to an address, starting with index `first`. If no address accepts the
-    /// connection, all requests fail.
+    /// Opens a connection to the first address that accepts one, starting with the address at index
+    /// `first`. If no address accepts the connection, all requests fail.
     fn open(&mut self, first: usize, context: &mut Context) {
         let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         for address in first..context.task.addresses.len() {
@@ -190,7 +192,8 @@ impl Connection {
                 }
             };
             let connecting = wire.and_then(|mut wire| {
-                // Enable timestamps only on datagram sockets now; a stream must be connected first.
+                // At this point, enable timestamps only on datagram sockets, because a stream
+                // socket must be connected first.
                 if let Some(stamps) = context.stamps.as_ref().filter(|_| datagrams) {
                     wire.stamp(stamps.layer())?;
                 }
@@ -209,7 +212,7 @@ impl Connection {
                 Ok(wire) => {
                     self.watched = true;
                     let session = match std::mem::replace(&mut self.link, Link::Closed) {
-                        // Requests for the previous address go to this one.
+                        // Requests that were meant for the previous address are sent to this one.
                         Link::Connecting { session, .. } => session,
                         _ => context.task.sessions.open(),
                     };
@@ -248,7 +251,7 @@ impl Connection {
             if let Some(stamps) = &context.stamps
                 && !context.task.sessions.datagrams()
             {
-                // If this fails, the coverage shows that timestamps are missing.
+                // If this fails, the reported coverage shows that timestamps are missing.
                 let _ = wire.stamp(stamps.layer());
             }
             context.record.connects += 1;
@@ -258,7 +261,7 @@ impl Connection {
         }
     }
 
-    /// Writes pending output. The rest is written when the system accepts more.
+    /// Writes pending output. The rest is written when the system accepts more data.
     fn flush(&mut self, context: &mut Context) {
         let Link::Open { wire, .. } = &mut self.link else { return };
         self.batched = 0;
@@ -312,7 +315,8 @@ impl Connection {
         stamps.keep_up();
         let now_ns = context.task.clock.elapsed_ns();
         let (tx_pending, flights) = (&mut self.tx_pending, &mut self.flights);
-        // An empty queue is not an error, and any error shows in the coverage.
+        // An empty queue is not an error. After any other error, timestamps are missing from the
+        // reported coverage.
         let _ = wire.left(&mut context.scratch, |number, stamp_ns| {
             let token = take_tx_pending(tx_pending, number);
             if let Some(flight) = token.and_then(|token| flights.get_mut(token as usize))
@@ -329,8 +333,8 @@ impl Connection {
         for _ in 0..READS_MAX {
             let Link::Open { wire, session } = &mut self.link else { return };
             let found = wire.read(&mut self.input, &mut context.scratch);
-            // Read the clock before parsing, because the time that parsing takes is ours, not the
-            // server's.
+            // Read the clock before parsing, because the time that parsing takes must not count as
+            // the server's.
             let now_ns = context.task.clock.elapsed_ns();
             let fault = match found {
                 Ok(Found::Nothing) => return,
@@ -338,7 +342,7 @@ impl Connection {
                     let held = session.holds();
                     let done = session.receive(&mut self.input, &mut self.out);
                     if held && !session.holds() {
-                        // The output now contains the requests that the session held.
+                        // The output now contains the requests that the session had held back.
                         let end = self.written + self.out.bytes.len() as u64;
                         self.unsent.iter_mut().for_each(|unsent| unsent.1 = end);
                     }
@@ -372,7 +376,7 @@ impl Connection {
     fn settle(&mut self, done_ns: u64, context: &mut Context) {
         let came = context.scratch.received_ns.zip(context.stamps.as_ref());
         for reply in self.out.replies.drain(..) {
-            // An expired request has no flight.
+            // A request that has expired is no longer in flight.
             let Some(flight) = self.flights.try_remove(reply.token as usize) else { continue };
             if flight.can_resend(&reply.result) {
                 context.resends.push(flight);
@@ -388,7 +392,7 @@ impl Connection {
                 Some((stamp_ns, stamps)) => {
                     stamps.came_ns(stamp_ns, left, outcome.taken_ns, done_ns)
                 }
-                // With the bypass, there is nothing between the wire and this program.
+                // With the bypass, there is no network stack between the wire and this program.
                 None => context.scratch.bypassed.then_some(done_ns),
             };
             context.outcomes.push(Outcome { came_ns, ..outcome });
@@ -401,7 +405,7 @@ impl Connection {
             return;
         }
         let reusable = session.reusable();
-        // No packet has arrived that the kernel could have timestamped.
+        // The kernel has received no packet that it could have timestamped.
         (context.scratch.received_ns, context.scratch.bypassed) = (None, false);
         self.settle(context.task.clock.elapsed_ns(), context);
         if !reusable && self.flights.is_empty() {
@@ -433,7 +437,7 @@ impl Connection {
             self.flush(context);
             self.settle_at_once(context);
         } else {
-            // All other requests on the connection fail with it.
+            // All other requests on the connection also fail.
             self.close(&Fault::Closed, context);
         }
     }
@@ -456,16 +460,16 @@ impl Connection {
     }
 
     /// Releases the socket of a closed connection. Keeps a socket that bypasses the stack, unless
-    /// the socket itself failed: opening a new one takes milliseconds, and fails while the kernel
-    /// is still tearing down the old one.
+    /// that socket failed. Opening a new one takes milliseconds, and it fails while the kernel is
+    /// still closing the old one.
     fn release(&mut self, wire: Wire, fault: &Fault, context: &Context) {
         let Some(stack) = wire.stack() else { return };
         let failed = matches!(fault, Fault::Io(_));
         if !failed && context.poller.modify(&wire, self.id as u64, false).is_ok() {
             self.kept = Some(wire);
         } else {
-            // The stack socket outlives the wire, and nothing reads it until the next connection.
-            // So the poller must not watch it.
+            // The stack socket exists longer than the wire, and nothing reads from it until the
+            // next connection is opened. The poller must therefore not watch it.
             let _ = context.poller.remove(stack);
         }
     }
@@ -493,7 +497,7 @@ impl Connection {
     }
 }
 
-/// Adds a request that was written. Drops the oldest if no timestamps arrive.
+/// Adds a request that was written. Drops the oldest request if no timestamps arrive.
 fn push_tx_pending(tx_pending: &mut VecDeque<(u32, Token)>, number: u32, token: Token) {
     if tx_pending.len() >= TX_PENDING_MAX {
         tx_pending.pop_front();
@@ -501,8 +505,8 @@ fn push_tx_pending(tx_pending: &mut VecDeque<(u32, Token)>, number: u32, token: 
     tx_pending.push_back((number, token));
 }
 
-/// Removes and returns the request with this number. Devices deliver timestamps slightly out of
-/// order; much earlier requests are dropped, because their timestamps will not come.
+/// Removes and returns the request with this number. Devices can deliver timestamps slightly out of
+/// order. Much older requests are dropped, because their timestamps will never arrive.
 fn take_tx_pending(tx_pending: &mut VecDeque<(u32, Token)>, number: u32) -> Option<Token> {
     let at = tx_pending.iter().position(|(pending, _)| *pending == number)?;
     let token = tx_pending.remove(at).map(|(_, token)| token);

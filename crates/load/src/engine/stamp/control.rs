@@ -1,8 +1,8 @@
-//! Parses the control messages of a received message: the timestamps of a packet, and the number of
-//! a sent packet.
+//! Parses the control messages that come with a received message. They contain the timestamps of a
+//! packet and the number of a sent packet.
 //!
 //! Source: Linux, Documentation/networking/timestamping.rst; `struct scm_timestamping` and `struct
-//! sock_extended_err` of include/uapi/linux/errqueue.h.
+//! sock_extended_err` in include/uapi/linux/errqueue.h.
 
 use nix::libc;
 
@@ -18,7 +18,7 @@ const STAGE_SENT: u32 = 0;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// The timestamp of the layer, in nanoseconds on its clock. `None` if the kernel reports zero,
-    /// which means that this layer took none.
+    /// which means that this layer took no timestamp.
     pub(super) stamp_ns: Option<u64>,
     /// The number of the sent packet to which the timestamp belongs.
     pub(super) number: Option<u32>,
@@ -47,7 +47,8 @@ pub(super) fn parse(mut rest: &[u8], layer: Layer) -> Found {
     found
 }
 
-/// Returns the layer's time. The data contains three times: software, unused, hardware.
+/// Returns the time that the layer recorded. The data contains three times: the software time, an
+/// unused one, and the hardware time.
 fn stamp_ns(data: &[u8], layer: Layer) -> Option<u64> {
     let at = match layer {
         Layer::Software => 0,

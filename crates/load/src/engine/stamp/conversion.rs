@@ -1,10 +1,10 @@
 //! Converts timestamps from their own clock to the run's clock.
 //!
-//! On Linux the system clock and the run's clock advance at the same speed, corrections included,
-//! but the system clock can be set at any time. A device's clock can be set as well, and its speed
-//! may be uncorrected. So this module measures the offset repeatedly. If two measurements differ by
-//! more than the measurement error and the drift, the clock was set, and timestamps between them
-//! are useless.
+//! On Linux, corrections of the clock's speed affect the system clock and the run's clock equally,
+//! but the system clock can be set at any time. A device's clock can also be set, and its speed may
+//! be uncorrected. This module therefore measures the offset repeatedly. If two measurements differ
+//! by more than the measurement error plus the drift, the clock was set, and timestamps between the
+//! two measurements cannot be used.
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -13,11 +13,12 @@ use super::Layer;
 use super::nic::Phc;
 
 const EVERY_NS: u64 = 50_000_000;
-/// Smallest offset change that counts as a step. A measurement is off by a few tens of microseconds
-/// if every attempt is interrupted; smaller steps do no more harm than that.
+/// Smallest offset change that counts as a step. If every attempt is interrupted, a measurement is
+/// off by a few tens of microseconds. A smaller step does no more harm than such an error.
 const STEP_NS: u64 = 100_000;
 /// Reciprocal of the maximum drift. A network device's oscillator is off by at most 100 parts per
-/// million (IEEE 802.3), and so is this machine's. Together they drift by at most 1/5,000.
+/// million (IEEE 802.3), and the same is true of this machine's oscillator. Relative to each other,
+/// they drift by at most 1/5,000.
 const DEVICE_DRIFT: u64 = 5_000;
 
 /// The clock that timestamps use.
@@ -35,7 +36,7 @@ impl StampClock {
         }
     }
 
-    /// Returns the time in nanoseconds. `None` if the device is gone.
+    /// Returns the time in nanoseconds. Returns `None` if the device no longer exists.
     fn now_ns(&self) -> Option<u64> {
         match self {
             StampClock::System => {
@@ -46,8 +47,8 @@ impl StampClock {
         }
     }
 
-    /// Number of attempts per measurement; the fastest one counts. Reading a device's clock takes
-    /// microseconds, and meanwhile the thread sends nothing.
+    /// Number of attempts per measurement, of which only the fastest is used. Reading a device's
+    /// clock takes microseconds, during which the thread sends nothing.
     fn tries(&self) -> usize {
         match self {
             StampClock::System => 5,
@@ -64,7 +65,7 @@ impl StampClock {
     }
 }
 
-/// When a request left: its timestamp, and the time in nanoseconds since the epoch.
+/// Returns the maximum drift relative to the run's clock over an interval, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Departure {
     pub(crate) stamp_ns: u64,
@@ -75,7 +76,7 @@ pub(crate) struct Departure {
 pub(crate) struct Conversion {
     clock: StampClock,
     epoch: Instant,
-    /// The reading of the clock at the epoch, in nanoseconds.
+    /// The time at which a request left, both as a timestamp and in nanoseconds since the epoch.
     at_epoch_ns: u64,
     measured: Instant,
     steps: u32,
@@ -85,7 +86,7 @@ pub(crate) struct Conversion {
 
 impl Conversion {
     pub(crate) fn new(clock: StampClock, epoch: Instant) -> Conversion {
-        // Without a measurement, every timestamp is out of bounds.
+        // Until there is a measurement, every timestamp is out of bounds.
         let (measured, at_epoch_ns) = measure(&clock, epoch).unwrap_or((epoch, u64::MAX));
         Conversion { clock, epoch, at_epoch_ns, measured, steps: 0, valid_from_ns: 0 }
     }
@@ -118,20 +119,20 @@ impl Conversion {
         self.steps
     }
 
-    /// Converts the timestamp of an event between two known times to nanoseconds since the epoch.
-    /// `None` if it predates the epoch or the last step of the clock. Also `None` if it is not
-    /// between the two times. This happens if the clock has just been set, and no measurement has
-    /// detected this yet.
+    /// Converts a timestamp to nanoseconds since the epoch. The event must have occurred between
+    /// the two given times. Returns `None` if the timestamp predates the epoch or the last step of
+    /// the clock. Also returns `None` if the result is not between the two times. The latter
+    /// happens if the clock has just been set and no measurement has detected the change yet.
     pub(crate) fn since_epoch_ns(&self, stamp_ns: u64, from_ns: u64, until_ns: u64) -> Option<u64> {
         let since = stamp_ns.checked_sub(self.at_epoch_ns)?;
         let between = from_ns.saturating_sub(STEP_NS)..=until_ns.saturating_add(STEP_NS);
         (since >= self.valid_from_ns && between.contains(&since)).then_some(since)
     }
 
-    /// Returns when a response arrived, in nanoseconds since the epoch, within the bounds of
-    /// [`Self::since_epoch_ns`]. Counts from the timestamp of its request if possible: the
-    /// difference between two timestamps of one clock needs no conversion, so an inexact offset
-    /// does not affect it.
+    /// Returns the arrival time of a response in nanoseconds since the epoch, within the same
+    /// bounds as [`Self::since_epoch_ns`]. If possible, adds the time that has passed since the
+    /// timestamp of the request. The difference between two timestamps of one clock needs no
+    /// conversion, so an inexact offset does not affect it.
     pub(crate) fn came_ns(
         &self,
         stamp_ns: u64,
@@ -249,7 +250,7 @@ mod tests {
         conversion.take(epoch, 40 * second);
         assert_eq!(conversion.since_epoch_ns(41 * second, 0, u64::MAX), Some(second));
         let steps = conversion.steps();
-        // 90 parts per million in ten seconds.
+        // A drift of 90 parts per million over ten seconds.
         conversion.take(epoch + Duration::from_secs(10), 40 * second + 900_000);
         assert_eq!(conversion.steps(), steps);
         conversion.take(epoch + Duration::from_secs(11), 41 * second);

@@ -10,10 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{DeviceClock, Layer, PastStack, Room, drain, enable, read};
 
-/// How long to keep sending packets until one has a timestamp. Linux enables timestamping in a
-/// separate task, which takes a few tens of microseconds, and longer if all processors are busy.
+/// Maximum time to keep sending packets until one of them has a timestamp. Linux enables
+/// timestamping in a separate task, which takes a few tens of microseconds, and longer if all
+/// processors are busy.
 const ENABLED_WITHIN: Duration = Duration::from_secs(1);
-/// If a packet that the socket sends to itself has not arrived by then, it is lost.
+/// A packet that the socket sends to itself counts as lost if it has not arrived after this time.
 const ARRIVES_WITHIN: Duration = Duration::from_millis(100);
 const CALIBRATED: u32 = 2_000;
 
@@ -28,7 +29,7 @@ pub struct Keeper {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stamping {
     pub(crate) unstamped: u32,
-    /// The time that timestamps add to sending and receiving a packet, in nanoseconds.
+    /// The time that timestamping adds to sending and receiving a packet, in nanoseconds.
     pub(crate) cost_ns: u64,
     pub(crate) hardware_clocks: Vec<String>,
     /// The devices that timestamp the packets, one on each machine. If set, the fields above are

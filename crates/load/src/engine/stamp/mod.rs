@@ -9,14 +9,14 @@
 //! | sent | the last byte of a request leaves | the error queue of the socket |
 //! | received | the packet with the last bytes of a read arrives | ancillary data of the read |
 //!
-//! A sent timestamp identifies its request by a number: on UDP the number of the datagram, on TCP
-//! the number of the request's last byte (`OPT_ID`, `OPT_ID_TCP`). It comes without a copy of the
-//! packet (`OPT_TSONLY`).
+//! The number that comes with a sent timestamp identifies its request: on UDP it is the number of
+//! the datagram, and on TCP it is the number of the request's last byte (`OPT_ID`, `OPT_ID_TCP`).
+//! The timestamp is delivered without a copy of the packet (`OPT_TSONLY`).
 //!
 //! Software timestamping of received packets applies to the whole machine, and starts shortly after
 //! a socket requests it. [`Keeper`] requests it, waits for the first timestamp, and keeps
-//! timestamping enabled. For hardware, the module `nic` configures the device. Sockets, control
-//! messages and the conversion are the same for both.
+//! timestamping enabled. For hardware timestamps, the module `nic` configures the device. Sockets,
+//! control messages and the conversion are the same for software and hardware timestamps.
 //!
 //! Source: document 000, §2.6 and §3.1; Linux, Documentation/networking/timestamping.rst.
 
@@ -50,10 +50,10 @@ const OPT_ID_TCP: u32 = 1 << 16;
 /// The layer that takes a socket's timestamps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Layer {
-    /// The kernel, with the system clock.
+    /// The kernel, which uses the system clock.
     #[default]
     Software,
-    /// The network device, with its own clock.
+    /// The network device, which uses its own clock.
     Hardware,
 }
 
@@ -92,8 +92,8 @@ impl Room {
 /// Enables timestamps on a socket: a UDP socket, or a connected TCP socket on which nothing has
 /// been sent yet.
 ///
-/// Returns the system's error. Kernels before 6.2 ignore `OPT_ID_TCP` without an error; timestamps
-/// may then be matched to the wrong requests.
+/// Returns the error that the system reports. Kernels before 6.2 ignore `OPT_ID_TCP` without an
+/// error. In that case, timestamps may be matched to the wrong requests.
 pub fn enable(socket: &impl AsFd, stream: bool, layer: Layer) -> io::Result<()> {
     use TimestampingFlag as Flag;
     let mut flags = Flag::SOF_TIMESTAMPING_OPT_ID | Flag::SOF_TIMESTAMPING_OPT_TSONLY;
@@ -115,8 +115,8 @@ pub fn enable(socket: &impl AsFd, stream: bool, layer: Layer) -> io::Result<()> 
     Ok(setsockopt(socket, sockopt::Timestamping, &flags)?)
 }
 
-/// Reads from a socket. Returns the number of bytes, and when the packet with the last of them
-/// arrived.
+/// Reads from a socket. Returns the number of bytes read, and the arrival time of the packet that
+/// contained the last of them.
 pub fn read(
     socket: &impl AsFd,
     bytes: &mut [u8],
@@ -127,9 +127,9 @@ pub fn read(
 }
 
 /// Takes the timestamps of sent requests from the error queue, oldest first, until it is empty.
-/// `each` gets a number and the time in nanoseconds on the layer's clock. The number identifies the
-/// datagram, or the request's last byte in the stream. Numbering starts at 0 when timestamps are
-/// enabled. The software clock counts from 1970.
+/// Calls `each` with a number and the time on the layer's clock, in nanoseconds. The number
+/// identifies the datagram, or the request's last byte in the stream. Numbering starts at 0 when
+/// timestamps are enabled. Times on the software clock are counted from 1970.
 pub fn drain(
     socket: &impl AsFd,
     room: &mut Room,

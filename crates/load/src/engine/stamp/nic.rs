@@ -14,7 +14,7 @@ use nix::errno::Errno;
 use rustix::time::{DynamicClockId, clock_gettime_dynamic};
 use serde::{Deserialize, Serialize};
 
-/// Number of times that both clocks are read; the fastest attempt counts.
+/// Number of times that both clocks are read. Only the fastest attempt is used.
 const TRIES: usize = 25;
 
 /// A network device's clock, which timestamps packets.
@@ -22,7 +22,7 @@ const TRIES: usize = 25;
 pub struct DeviceClock {
     /// The name of the device.
     pub device: String,
-    /// The path of the clock.
+    /// The path of the clock's device file.
     pub clock: String,
     /// How far the clock was ahead of the system clock before the run, in nanoseconds.
     pub ahead_ns: i64,
@@ -79,7 +79,8 @@ pub(crate) struct Nic {
 impl Nic {
     /// Configures the device through which this machine reaches a server.
     ///
-    /// [`ErrorKind::Unsupported`] names the device and the missing feature.
+    /// Returns an error of the kind [`ErrorKind::Unsupported`] that names the device and the
+    /// missing feature.
     pub(crate) fn prepare(addresses: &[SocketAddr]) -> io::Result<Nic> {
         let name = device_to_all(addresses)?;
         let refused = |call| {
@@ -138,7 +139,7 @@ impl Configured {
 impl Drop for Configured {
     fn drop(&mut self) {
         if let Some(before) = self.before {
-            // The measurements are valid even if this fails, and `hwstamp_ctl` shows the
+            // The measurements are valid even if this fails. `hwstamp_ctl` shows the current
             // configuration.
             let _ = (self.set)(&self.device, before);
         }

@@ -21,26 +21,27 @@ pub enum StampsBy {
     /// This program: latencies include the network stack of this machine and the program's wake-up.
     #[default]
     User,
-    /// The kernel, with software timestamps (`SO_TIMESTAMPING`): time in the stack is reported
-    /// separately.
+    /// The kernel, with software timestamps (`SO_TIMESTAMPING`). The time in the network stack is
+    /// then reported separately.
     Kernel,
-    /// The network device, with its own clock (PHC). Its timestamps are nearest to the wire. The
-    /// device must be able to timestamp all packets; configuring it requires `CAP_NET_ADMIN`.
+    /// The network device, with its own clock (PHC). Its timestamps are the closest to the wire.
+    /// The device must be able to timestamp all packets; configuring it requires `CAP_NET_ADMIN`.
     Hardware,
-    /// This program, bypassing the stack (AF_XDP). Works only for UDP over IPv4, on one connection,
-    /// to a server on another machine, and with the required privileges.
+    /// This program, bypassing the stack (AF_XDP). Works only for UDP over IPv4, with one
+    /// connection to a server on another machine, and with the required privileges.
     Xdp,
 }
 
-/// The bypass of the network stack in a run.
+/// The way in which a run bypasses the network stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastStack {
     /// The name of the device.
     pub device: String,
-    /// The number of receive queues. Packets on queues other than the first come through the stack.
+    /// The number of receive queues. Packets that arrive on any other queue than the first go
+    /// through the stack.
     pub queues: usize,
-    /// Whether responses are redirected in the device's driver. Otherwise they are redirected at
-    /// the entrance of the stack.
+    /// Whether responses are redirected in the device's driver. Otherwise they are redirected where
+    /// they enter the network stack.
     pub in_driver: bool,
 }
 

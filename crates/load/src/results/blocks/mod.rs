@@ -1,15 +1,15 @@
-//! Divides the latencies of a run into blocks of time, to estimate confidence intervals of its
+//! Divides a run's latencies into blocks of time in order to estimate confidence intervals of the
 //! percentiles.
 //!
-//! Consecutive latencies correlate: a long queue is still long a moment later. A percentile of
+//! Consecutive latencies are correlated: a long queue is still long a moment later. A percentile of
 //! 10,000 requests is therefore far less precise than one of 10,000 independent draws. If blocks
 //! last much longer than this correlation, they are nearly independent. The share of slow requests
-//! varies between blocks, and its variance gives the error of that share over the whole run. The
-//! latencies at the two bounds of the share are then the bounds of the percentile (Woodruff 1952,
-//! with the variance of a ratio over blocks as clusters).
+//! varies between blocks, and its variance determines the error of that share over the whole run.
+//! The latencies at the two bounds of the share are then the bounds of the percentile (Woodruff
+//! 1952, with the variance of a ratio over blocks as clusters).
 //!
-//! There are at most [`BLOCKS_MAX`] blocks; as a run gets longer, pairs of blocks merge. Cost:
-//! constant per request.
+//! There are at most [`BLOCKS_MAX`] blocks. As a run gets longer, pairs of blocks are merged. Cost:
+//! constant time per request.
 
 use std::hint::black_box;
 
@@ -50,9 +50,9 @@ impl Blocks {
         Blocks { length_ns: SHORTEST_NS, counts: Vec::new() }
     }
 
-    /// Creates empty blocks with the block length of a run that has lasted `so_far_ns`, and
-    /// preallocates blocks for another `more_ns`. There may be more than [`BLOCKS_MAX`], because
-    /// `merge` decides whether pairs of blocks merge.
+    /// Creates empty blocks that have the same length as those of a run that has lasted
+    /// `so_far_ns`, and preallocates enough blocks for another `more_ns`. The number of blocks may
+    /// exceed [`BLOCKS_MAX`], because only `merge` merges pairs of blocks.
     pub(crate) fn with_room(so_far_ns: u64, more_ns: u64) -> Blocks {
         let doubled = |times| SHORTEST_NS << times;
         let fits = |length_ns: &u64| so_far_ns.div_ceil(*length_ns) <= BLOCKS_MAX as u64;
@@ -60,7 +60,8 @@ impl Blocks {
         let blocks = so_far_ns.saturating_add(more_ns).div_ceil(length_ns);
         let most = BLOCKS_MAX as u64 + more_ns.div_ceil(length_ns);
         let mut counts = vec![vec![0; BUCKETS]; blocks.min(most) as usize];
-        // Zeroed pages get physical memory only on the first write.
+        // The system allocates physical memory for a zeroed page only when the page is first
+        // written.
         black_box(&mut counts).iter_mut().for_each(|counts| counts.fill(0));
         Blocks { length_ns, counts }
     }
@@ -119,7 +120,7 @@ impl Blocks {
         }
     }
 
-    /// Returns the blocks without trailing empty ones.
+    /// Returns the blocks without the empty ones at the end.
     fn used(&self) -> Blocks {
         let last = self.counts.iter().rposition(|counts| counts.iter().any(|count| *count > 0));
         let counts = self.counts[..last.map_or(0, |last| last + 1)].to_vec();
@@ -132,8 +133,8 @@ impl Blocks {
     }
 
     /// Returns the standard error of the share of requests at or below `ns`. `None` if there are
-    /// too few blocks. Also tries longer blocks and returns the largest error, because blocks that
-    /// are too short to be independent underestimate it.
+    /// too few blocks. Also tries longer blocks and returns the largest error, because the error is
+    /// underestimated if blocks are too short to be independent.
     pub(crate) fn share_error(&self, ns: u64) -> Option<Error> {
         let last = bucket_of(ns);
         let mut pairs: Vec<(f64, f64)> = self
@@ -160,7 +161,7 @@ impl Blocks {
         widest
     }
 
-    /// Returns the latency in nanoseconds at `quantile`, for each block with at least `requests`
+    /// Returns the latency at `quantile`, in nanoseconds, for each block with at least `requests`
     /// requests.
     pub(crate) fn quantiles(&self, quantile: f64, requests: u64) -> Vec<f64> {
         let of = |counts: &Vec<u32>| {
@@ -194,7 +195,7 @@ impl TryFrom<SparseBlocks> for Blocks {
 
     fn try_from(sparse: SparseBlocks) -> Result<Blocks, &'static str> {
         let SparseBlocks { length_ns, counts } = sparse;
-        // Blocks of any other length never merge evenly with ours.
+        // Blocks of any other length cannot be merged evenly with the blocks of this record.
         let known = (0..=DOUBLED_MAX).any(|doubled| SHORTEST_NS << doubled == length_ns);
         if !known || counts.len() > BLOCKS_MAX {
             return Err("its blocks are invalid");
@@ -211,7 +212,7 @@ impl TryFrom<SparseBlocks> for Blocks {
     }
 }
 
-/// The error of a share.
+/// The estimated error of a share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Error {
     pub(crate) standard: f64,
@@ -233,7 +234,7 @@ fn ratio_error(pairs: &[(f64, f64)]) -> Error {
     let squares: f64 = pairs.iter().map(|(part, all)| (part - share * all).powi(2)).sum();
     let blocks = pairs.len() as f64;
     let variance = squares * blocks / (blocks - 1.0) / (all * all);
-    // At least the error of independent draws.
+    // The error is at least that of independent draws.
     let least = share * (1.0 - share) / all;
     Error { standard: variance.max(least).sqrt(), freedom: pairs.len() - 1 }
 }

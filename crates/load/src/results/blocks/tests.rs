@@ -23,7 +23,7 @@ fn threads_and_intervals_add_up() {
     for i in 0..10_000_u64 {
         let (at, latency) = (i * MS, MS + i * 100);
         whole.add(at, latency);
-        // The second part contains only the first tenth of the time, so its blocks are shorter.
+        // The second part covers only the first tenth of the time, so its blocks are shorter.
         parts[usize::from(i < 1_000 && i % 2 == 0)].add(at, latency);
     }
     let [mut one, other] = parts;
@@ -69,8 +69,8 @@ fn queue(utilization: f64, requests: u64, seed: u64) -> Blocks {
 
 #[test]
 fn the_interval_of_a_percentile_covers_the_truth_of_a_queue() {
-    // 95 of 100 are expected, with a standard deviation of 2.2. A method that assumes independent
-    // requests covers about 50.
+    // On average, 95 of 100 intervals cover the true percentile, with a standard deviation of 2.2.
+    // With a method that assumes independent requests, only about 50 intervals cover it.
     let (utilization, quantile) = (0.7, 0.99_f64);
     let truth_ns = -(1.0 - quantile).ln() / (1.0 - utilization) * 1e6;
     let (mut covered, mut naive) = (0, 0);

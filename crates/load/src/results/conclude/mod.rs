@@ -16,7 +16,7 @@ use crate::results::verdict::{
     unasked_too_often, withheld,
 };
 
-/// With less coverage than this, the latency parts represent only some of the requests.
+/// Minimum timestamp coverage for latency parts that represent all of the requests.
 const STAMPED_SHARE_FINE: f64 = 0.99;
 
 pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
@@ -44,7 +44,7 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
         planned_rate: facts.per_second(record.requests),
         errors: record.errors,
         latency_ci95_ns: {
-            // A lower bound has no interval.
+            // A lower bound has no confidence interval.
             let mut known = latency_ns;
             latency_at_least.iter().for_each(|field| known.forget(field));
             intervals(&record.all(), &record.blocks, &known)
@@ -85,7 +85,8 @@ fn achieved(record: &Record, facts: &Facts) -> (u64, f64) {
     (answered, achieved_rate)
 }
 
-/// Tests the arrivals if they are Poisson. The gaps of other processes are not exponential.
+/// Tests the arrivals if they are Poisson. For other arrival processes, the gaps are not
+/// exponentially distributed.
 fn arrival_test(record: &Record, facts: &Facts) -> Option<ArrivalTest> {
     let profile = facts.profile.as_ref().filter(|_| facts.poisson)?;
     let blocks = record.sends.clone().blocks();
@@ -95,9 +96,10 @@ fn arrival_test(record: &Record, facts: &Facts) -> Option<ArrivalTest> {
 /// Returns the number of good responses that arrived in time, as the verdict counts them. It
 /// includes responses that are outside the window only because the window is shifted by the median.
 ///
-/// A response that is slower than the median may arrive after the end of the window, and a faster
-/// one before its start. If the server keeps up, the number of these responses is the rate times
-/// the mean absolute difference between a latency and the median.
+/// A response that is slower than the median may arrive after the end of the window, and a response
+/// that is faster may arrive before its start. If the server keeps up, the number of responses
+/// outside the window equals the rate times the mean absolute difference between a latency and the
+/// median.
 fn in_time(record: &Record, facts: &Facts, answered: u64) -> u64 {
     let good = record.requests.saturating_sub(record.errors.total());
     if facts.profile.is_none() {
@@ -113,8 +115,8 @@ fn in_time(record: &Record, facts: &Facts, answered: u64) -> u64 {
     answered.saturating_add(edges as u64).min(good)
 }
 
-/// Returns the first percentile that is less precise than `required`, with the half width of its
-/// interval divided by its value, if known.
+/// Returns the first percentile that is less precise than `required`. Also returns the half width
+/// of its interval divided by its value, if known.
 fn unsure(record: &Record, required: f64, per_mille: &[u32]) -> Option<(u32, Option<f64>)> {
     let all = record.all();
     per_mille.iter().find_map(|per_mille| {
@@ -154,7 +156,7 @@ fn failures(record: &Record) -> Option<Failures> {
     })
 }
 
-/// Returns the remarks. Removes the reasons that are only remarks for this run.
+/// Returns the remarks. Removes the reasons that are treated only as remarks in this run.
 fn notes(record: &Record, facts: &Facts, reasons: &mut Vec<Invalid>) -> Vec<Note> {
     let mut notes: Vec<Note> = busy_machine(facts).into_iter().collect();
     let fell_behind = reasons.iter().any(|reason| matches!(reason, Invalid::FellBehind { .. }));
@@ -244,7 +246,7 @@ fn reasons(
         }
         reasons.extend(withheld.filter(|_| per_mille.contains(&999)).map(Invalid::Withheld));
     }
-    // If the rate changes, latencies change with it.
+    // If the rate changes, the latencies change with it.
     if matches!(facts.profile, None | Some(Profile::Steady(_)))
         && let Some(trend) = stationary::trend(&record.blocks)
     {

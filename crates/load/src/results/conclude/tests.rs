@@ -40,7 +40,7 @@ fn ended_after(took_ns: u64, at_ns: u64, lag_ns: u64, result: Result<u16, Fault>
     }
 }
 
-/// Records requests every 2 ms, each with a response after 4 ms.
+/// Records one request every 2 ms, each of which gets a response after 4 ms.
 fn steady(requests: u64, lag_ns: impl Fn(u64) -> u64) -> Record {
     steadily(requests, |i| ended(i * 2 * MS, lag_ns(i), Ok(200)))
 }
@@ -51,7 +51,7 @@ fn steadily(requests: u64, outcome: impl Fn(u64) -> Outcome) -> Record {
     record
 }
 
-/// Records a run with `good` good responses and these failures.
+/// Records a run with `good` good responses and the given failures.
 fn with(good: u64, failures: impl IntoIterator<Item = Result<u16, Fault>>) -> Report {
     let mut record = steady(good, |_| 0);
     failures
@@ -123,7 +123,7 @@ fn a_percentile_with_fewer_than_ten_samples_above_it_is_null() {
     assert_eq!(json["p50"], Value::Null);
 }
 
-/// Records a run in which `late` of the requests lag by `lag_ns`.
+/// Records a run in which `late` requests lag by `lag_ns`.
 fn lagging(late: u64, lag_ns: u64, requests: u64) -> Report {
     conclude(steady(requests, |i| if i < late { lag_ns } else { 0 }), &facts(requests))
 }
@@ -149,7 +149,7 @@ fn a_run_that_falls_behind_reports_the_lag() {
 
 #[test]
 fn each_reported_percentile_has_its_own_limit() {
-    // Responses take 4 ms, and 5 % of that is less than the lag that is always acceptable.
+    // Responses take 4 ms. Five percent of this is less than the always acceptable lag.
     let limit = |late: u64, lag_ns: u64, requests| match lagging(late, lag_ns, requests)
         .invalid_because[..]
     {
@@ -175,8 +175,8 @@ fn each_reported_percentile_has_its_own_limit() {
 
 #[test]
 fn the_lag_is_judged_by_the_latency_at_the_same_percentile() {
-    // Responses take 10 ms, but two in a hundred take 100 ms. So a lag of 5 ms is acceptable at the
-    // 99th percentile, and half a millisecond at the 50th.
+    // Responses take 10 ms, but two in a hundred take 100 ms. A lag of 5 ms is therefore acceptable
+    // at the 99th percentile, and a lag of half a millisecond at the 50th percentile.
     let lagging = |late: u64, lag_ns: u64| {
         let outcome = |i| {
             let took_ns = if i % 50 == 0 { 100 * MS } else { 10 * MS };
@@ -227,7 +227,7 @@ fn a_lag_that_spoils_the_99_9th_percentile_alone_withholds_it_alone() {
 
 #[test]
 fn the_planned_rate_is_reported_beside_the_offered_rate() {
-    // A Poisson plan for 500 requests on average drew 463 of them.
+    // A Poisson plan with a mean of 500 requests drew 463 requests.
     let report = conclude(steady(463, |_| 0), &facts(500));
     assert_eq!((report.requests, report.sent, report.valid), (463, 463, true));
     assert!((report.planned_rate.unwrap() - 463.0).abs() < 1e-9, "{report:?}");
@@ -260,7 +260,7 @@ fn failures_count_as_at_least_the_timeout() {
     let errors = Errors { status_5xx: 1, status_other: 2, timeout: 1, ..Errors::default() };
     assert_eq!((report.errors, report.errors.total()), (errors, 4));
     assert_eq!((report.requests, report.histogram.len()), (1_004, 1_000));
-    // The failures took only 0.9 s.
+    // These failures occurred within 0.9 s of the intended times.
     near(report.latency_ns.max, TIMEOUT);
     near(report.latency_ns.p99, 4 * MS);
     assert_eq!(report.latency_at_least, ["max", "mean"]);
@@ -276,7 +276,7 @@ fn failures_count_as_at_least_the_timeout() {
     assert_eq!((report.split_ns.p95.is_some(), report.split_ns.p99), (true, None));
 }
 
-/// Records requests every 2 ms until the run is cut short. The server stalls for the last second.
+/// Records one request every 2 ms. The server stalls in the last second before the run ends early.
 fn stalled() -> (Record, Facts) {
     let cut_ns = 3_000 * MS;
     let mut record = Record::new();
@@ -284,7 +284,7 @@ fn stalled() -> (Record, Facts) {
         let in_flight = Err(Fault::Unfinished(Left::InFlight));
         let outcome = match at_ns {
             0..2_000_000_000 => ended(at_ns, 0, Ok(200)),
-            // These requests hold the connections. The others wait.
+            // These requests occupy all connections. The others wait.
             2_000_000_000..2_128_000_000 => ended_after(cut_ns - at_ns, at_ns, 0, in_flight),
             _ => Outcome::overdue(slot(at_ns), cut_ns),
         };
@@ -372,7 +372,7 @@ fn more_than_one_failure_in_a_thousand_makes_a_run_invalid() {
          as at least 10s"
     );
     assert_eq!((report.histogram.len(), report.at_least_histogram.len()), (1_997, 3));
-    // The server sheds the slowest 2 %, which are too few for it to fall short.
+    // The server sheds the slowest 2 %. This share is too small for it to fall short of the rate.
     let report = failing(980, 20);
     assert!(matches!(report.invalid_because[..], [Invalid::Failed { requests: 1_000, .. }]));
 }
@@ -538,7 +538,7 @@ fn a_profile_that_ends_early_is_judged_by_its_rate_until_then() {
     };
     let report = conclude(record, &of(profile, 20_000 * MS));
     assert!(report.valid, "{:?}", report.invalid_because);
-    // 100/s, plus a third of the way to 2,000/s.
+    // The mean rate is 100/s plus one sixth of the difference between 100/s and 2,000/s.
     let offered = report.offered_rate.unwrap();
     assert!((offered - 416.7).abs() < 0.1, "{offered}");
     let steps: crate::Profile = "100:10s,400:50s".parse().unwrap();
@@ -558,7 +558,7 @@ fn a_run_cut_while_it_awaits_responses_took_as_long_as_planned() {
     assert_eq!(end_ns(Some(60 * MS)), 60 * MS);
 }
 
-/// Records requests at 20/s for 30 s, with exponential latencies whose mean is 2 s.
+/// Records requests at 20/s for 30 s, with exponentially distributed latencies whose mean is 2 s.
 fn spread() -> Record {
     steadily(600, |i| {
         let share = (i as f64 * 0.618_033_988_75).fract();

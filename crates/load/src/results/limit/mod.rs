@@ -1,9 +1,9 @@
-//! Determines what limited a run that missed its planned load, that is, which part had no room
-//! left.
+//! Determines what limited a run that missed its planned load, that is, which part had no spare
+//! capacity.
 //!
-//! The server is the limit only if the connections and the sending threads had room, or if
-//! responses slowed down visibly as more connections were in use. Otherwise the run describes the
-//! generator, and the reason names the option to change.
+//! The server is the limit only if the connections and the sending threads had spare capacity, or
+//! if responses slowed down visibly as more connections were in use. Otherwise the run measured the
+//! generator instead of the server, and the reported reason names the option to change.
 
 use curtail_kernel::duration::format;
 use serde::Serialize;
@@ -13,9 +13,9 @@ use crate::results::outcome::Busy;
 use crate::results::record::Record;
 use crate::results::sender::Sender;
 
-/// The server is the limit if its responses slow down by more than this factor between few and all
-/// connections in use. Otherwise they take about the same time in both cases. The mean of a few
-/// exponential times rarely reaches this factor by chance.
+/// The server is the limit if its responses take longer by more than this factor when all
+/// connections are in use than when few of them are. Otherwise responses are considered equally
+/// fast in both cases. The mean of a few exponential times rarely reaches this factor by chance.
 const SLOWS: f64 = 2.0;
 /// If a late thread spent less than this share of its time in the run queue, it was late for
 /// another reason.
@@ -39,8 +39,8 @@ pub enum Limit {
     /// Other processes used the processor of a sending thread.
     #[error("{}", kept_off(*.queued, *.spin))]
     Processor { queued: f64, spin: bool },
-    /// The server. If the connections ran out, responses took longer with all connections in use
-    /// than with at most half of them.
+    /// The server. If the connections ran out, the fields show that responses took longer with all
+    /// connections in use than with at most half of them.
     #[error("{}the server does not sustain this rate", slowed(*.few_ns, *.all_ns))]
     Server { few_ns: Option<u64>, all_ns: Option<u64> },
     /// A thread was late although it had idle time and a processor, so the whole machine must have
@@ -74,7 +74,7 @@ fn slowed(few_ns: Option<u64>, all_ns: Option<u64>) -> String {
 }
 
 /// Returns what limited a run in which `missed` requests were late, or got no response in time.
-/// `late`: the sender was late.
+/// `late` is true if the sender was late.
 pub(crate) fn limit(record: &Record, facts: &Facts, missed: u64, late: bool) -> Limit {
     let sender = facts.sender;
     let processor = |queued| Limit::Processor { queued, spin: facts.spin };
@@ -106,14 +106,14 @@ pub(crate) fn limit(record: &Record, facts: &Facts, missed: u64, late: bool) -> 
     }
 }
 
-/// Returns twice the number of connections that the rate keeps in use on average, and at least 1.5
-/// times the current number.
+/// Returns twice the number of connections that are in use on average at this rate, and at least
+/// 1.5 times the current number.
 fn advised(facts: &Facts, response_ns: u64) -> usize {
     let in_use = facts.offered_rate().unwrap_or_default() * response_ns as f64 / 1e9;
     (2.0 * in_use).ceil().max(1.5 * facts.connections as f64).ceil() as usize
 }
 
-/// Rounds to three digits for people: 35.205939 ms becomes 35.2 ms.
+/// Rounds to three significant digits for display: 35.205939 ms becomes 35.2 ms.
 pub(crate) fn short(ns: u64) -> impl std::fmt::Display {
     let step = 10u64.pow(ns.checked_ilog10().unwrap_or(0).saturating_sub(2));
     format(ns.saturating_add(step / 2) / step * step)

@@ -4,7 +4,8 @@ use crate::results::facts::End;
 
 const MS: u64 = 1_000_000;
 
-/// 600 requests per second over 4 connections, sent by a thread with idle time.
+/// Describes a run at 600 requests per second over 4 connections, in which the sending thread has
+/// some idle time.
 fn facts(idle: f64, queued: f64) -> Facts {
     let mut plan = Plan::new("http://127.0.0.1:1/".parse().unwrap(), 600.0);
     plan.connections = 4;
@@ -23,7 +24,7 @@ fn record(waited: u64, few_ms: u64, all_ms: u64) -> Record {
 
 #[test]
 fn busy_connections_are_the_limit_and_the_advice_is_a_sufficient_number() {
-    // Four connections with responses after 10 ms serve 400 of the 600 requests per second.
+    // Four connections whose responses take 10 ms serve only 400 of the 600 requests per second.
     let limit = limit(&record(2_900, 10, 10), &facts(0.95, 0.0), 3_000, true);
     assert_eq!(limit, Limit::Connections { waited: 2_900, connections: 4, advised: 12 });
     assert_eq!(limit.to_string(), "2900 requests found all 4 connections busy: use more (-c 12)");
@@ -60,7 +61,7 @@ fn a_thread_that_is_never_idle_is_the_limit_even_if_connections_were_busy() {
     let text = "a sending thread was idle for only 1 % of the time: use more threads (-t 2) or a \
                 lower rate";
     assert_eq!(limit.to_string(), text);
-    // Other processes used its processor half the time.
+    // Other processes used the thread's processor half of the time.
     let limit = self::limit(&record(60_000, 1, 9), &facts(0.01, 0.5), 60_000, true);
     assert_eq!(limit, Limit::Processor { queued: 0.5, spin: false });
 }

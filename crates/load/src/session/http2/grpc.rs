@@ -1,6 +1,6 @@
-//! Unary gRPC calls (github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md). A message is a flag, a 4-byte
-//! length, and that number of bytes. The status is in the trailers, or in the headers if there is
-//! no message. Messages are counted and discarded.
+//! Unary gRPC calls (github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md). A message consists of a flag, a
+//! 4-byte length, and the number of bytes that the length specifies. The status is in the trailers,
+//! or in the headers if there is no message. Messages are counted and discarded.
 
 use http::HeaderMap;
 use percent_encoding::percent_decode;

@@ -1,9 +1,9 @@
 //! HTTP/2 (RFC 9113): concurrent requests on one connection.
 //!
-//! The `h2` crate handles frames at one end of an in-memory pipe; at the other end, bytes from the
-//! wire enter the pipe and bytes for the wire leave it. Received bytes trigger a poll of the
-//! connection and the responses. Responses are counted and discarded as they arrive, so windows
-//! stay open and memory is constant.
+//! The `h2` crate handles frames at one end of an in-memory pipe. At the other end, bytes from the
+//! wire are written to the pipe, and bytes for the wire are read from it. Received bytes trigger a
+//! poll of the connection and the responses. Responses are counted and discarded as they arrive, so
+//! flow-control windows stay open and memory use is constant.
 //!
 //! Cost: a few microseconds per request, for header tables and stream state.
 
@@ -28,14 +28,15 @@ use stream::{fault, response, unseen};
 use crate::session::fault::{Fault, Greeting};
 use crate::session::{Body, Out, Reply, Session, Sessions, Token};
 
-/// Capacity per direction: more than one read from the socket.
+/// Capacity of the pipe in each direction, which is larger than one read from the socket.
 const PIPE_BYTES: usize = 1 << 20;
 const TAKEN_BYTES: usize = 16 << 10;
 /// The number of bytes that a server may send before it gets a WINDOW_UPDATE.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 const FRAME_HEAD_BYTES: usize = 9;
-/// The maximum frame payload, because we leave SETTINGS_MAX_FRAME_SIZE at its default (§6.5.2).
+/// The maximum frame payload, because this client leaves SETTINGS_MAX_FRAME_SIZE at its default
+/// (§6.5.2).
 const FRAME_BYTES_MAX: usize = 16 << 10;
 const HEADERS_BYTES_MAX: u32 = 64 << 10;
 /// Maximum number of reset streams to remember. Frames on other reset streams trigger another
@@ -84,7 +85,7 @@ impl Http2 {
             // refuse a second stream.
             .initial_max_send_streams(1)
             .max_concurrent_reset_streams(RESET_STREAMS_MAX)
-            // Frames for abandoned requests are not a protocol violation.
+            // Frames for abandoned requests do not count as a protocol violation.
             .max_local_error_reset_streams(None);
         // The handshake only writes, and the pipe has room for that.
         let made = builder.handshake::<_, Bytes>(other).now_or_never().and_then(Result::ok);
@@ -132,7 +133,7 @@ impl Http2 {
         self.closing |= !matches!(sender, Some(Poll::Ready(Ok(())) | Poll::Pending));
         match ended {
             Some(fault) => {
-                // Replaces the generic fault with the server's reason for the close.
+                // Replaces the generic fault with the server's reason for closing the connection.
                 let closed = |reply: &&mut Reply| matches!(reply.result, Err(Fault::Closed));
                 for reply in out.replies[before..].iter_mut().filter(closed) {
                     reply.result = Err(fault.clone());
@@ -201,7 +202,7 @@ impl Http2 {
 
 /// Removes one complete frame (RFC 9113 §4.1) from the start of `input`. Frames are processed one
 /// at a time, so that a request's outcome does not depend on how reads are split. Returns all bytes
-/// if the frame is oversized: `h2` rejects its header.
+/// if the frame is oversized, because `h2` then rejects the frame header.
 fn take_frame(input: &mut BytesMut) -> Option<BytesMut> {
     let head = input.get(..FRAME_HEAD_BYTES)?;
     let length = FRAME_HEAD_BYTES + u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
@@ -229,7 +230,7 @@ impl Session for Http2 {
             return Ok(());
         }
         while let Some(mut frame) = take_frame(input) {
-            // There is room, because earlier bytes have been read.
+            // The pipe has room, because all earlier bytes have been read.
             let _ = self.pipe.write_all_buf(&mut frame).now_or_never();
             self.pump(out)?;
         }

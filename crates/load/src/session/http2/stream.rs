@@ -31,7 +31,7 @@ pub(super) async fn response(
         if let Some(unary) = &mut unary {
             unary.data(&data);
         }
-        // Fails only if more is released than was received.
+        // This fails only if more capacity is released than was received.
         let _ = body.flow_control().release_capacity(data.len());
     }
     if let Some(unary) = &mut unary
@@ -40,8 +40,8 @@ pub(super) async fn response(
         unary.headers(&trailers);
     }
     let status = match &mut unary {
-        // A successful call has status 200 and a gRPC status. A 2xx without a gRPC status is a
-        // fault.
+        // A successful call has status 200 and a gRPC status. A response with a 2xx status but
+        // without a gRPC status is a fault.
         Some(unary) if head.status.is_success() => unary.status()?,
         _ => Status::Http(head.status.as_u16()),
     };

@@ -1,4 +1,4 @@
-//! memcached and Redis commands, as typed.
+//! Encodes memcached and Redis commands that are written as a user would type them.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
@@ -166,7 +166,7 @@ pub fn unescape(text: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Decodes the escape after a backslash. Returns its byte and the remaining text.
+/// Decodes the escape after a backslash. Returns the decoded byte and the remaining text.
 pub(super) fn escape(rest: &str) -> Result<(u8, &str), String> {
     let mut characters = rest.chars();
     let byte = match characters.next() {

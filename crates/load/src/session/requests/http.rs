@@ -36,7 +36,7 @@ struct Line {
     headers: BTreeMap<String, String>,
     body: Option<String>,
     body_base64: Option<String>,
-    /// A group of requests for analysis. It is not sent.
+    /// The name of a group of requests, which is used for analysis. It is not sent.
     class: Option<String>,
 }
 
@@ -95,7 +95,7 @@ fn check_path(path: &str) -> Result<(), String> {
 pub(super) struct Complete<'a> {
     pub(super) method: String,
     pub(super) path: String,
-    /// These exclude `Host` unless the given headers contain it.
+    /// These headers exclude `Host` unless the given headers contain it.
     pub(super) headers: Vec<&'a (String, String)>,
     pub(super) body: Option<Bytes>,
 }

@@ -59,7 +59,7 @@ pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Call>, PlanEr
             .map_err(|_| refused(text, format!("method `{}` is not a token", complete.method)))?;
         let head = head(plan, method, complete.headers.iter().copied());
         let head = head.map_err(|why| refused(text, why))?;
-        // Most likely the same request with another key.
+        // This is most likely the same request with a different key.
         let before = calls.len().checked_sub(texts.texts.len()).map(|at| &calls[at].head);
         let head = match before.filter(|before| ***before == head) {
             Some(before) => Arc::clone(before),

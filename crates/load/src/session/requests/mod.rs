@@ -1,4 +1,4 @@
-//! The requests of a run, encoded beforehand so that sending is cheap.
+//! The requests of a run, which are encoded before the run so that sending is cheap.
 //!
 //! | protocol | file | form of a request |
 //! |---|---|---|

@@ -18,7 +18,7 @@ use crate::plan::error::PlanError;
 const DESCRIPTORS_BYTES_MAX: u64 = 64 << 20;
 
 const SOURCE_BYTES_MAX: u64 = 16 << 20;
-/// Maximum nesting depth. `protoc` allows 32 levels of messages.
+/// Maximum nesting depth. `protoc` allows 32 levels of nested messages.
 const DEPTH_MAX: usize = 100;
 
 #[derive(Debug)]
@@ -68,8 +68,8 @@ fn input(path: &Path, method: &str) -> Result<MessageDescriptor, PlanError> {
     Ok(method.input())
 }
 
-/// Resolves the files of a directory, and those included with the compiler. The compiler recurses
-/// for nested messages, so the depth is limited.
+/// Resolves the files in a directory, and the files that are included with the compiler. The
+/// compiler recurses for nested messages, so the depth is limited.
 struct Sources {
     folder: PathBuf,
     known: GoogleFileResolver,
@@ -104,7 +104,8 @@ impl FileResolver for Sources {
     }
 }
 
-/// Returns an upper bound on the nesting depth: braces in comments and strings count as well.
+/// Returns an upper bound on the nesting depth, because it also counts braces in comments and
+/// strings.
 fn depth(text: &str) -> usize {
     let (mut deep, mut deepest) = (0_usize, 0);
     for byte in text.bytes() {
@@ -165,8 +166,8 @@ mod tests {
     const GOOD: &str = "syntax = \"proto3\";\npackage a;\nmessage M { int32 id = 1; M m = 2; map<string, bytes> b = 3; }\n\
                         service S { rpc Get (M) returns (M); rpc Watch (M) returns (stream M); }\n";
 
-    /// Runs fewer cases, because each case compiles files and therefore takes a hundred times as
-    /// long as a case of other tests.
+    /// Runs fewer cases than other tests, because each case compiles files and therefore takes a
+    /// hundred times as long.
     fn few() -> ProptestConfig {
         let cases = (ProptestConfig::default().cases / 100).max(16);
         ProptestConfig { cases, ..ProptestConfig::default() }
@@ -216,7 +217,7 @@ mod tests {
             assert!(why.contains("--proto"), "{id}: {why}");
         }
         let mut bytes = good_set();
-        // A case found by fuzzing: one byte is changed, and the end is cut off.
+        // This input was found by fuzzing: one byte is changed, and the end is cut off.
         let at = 186 % bytes.len();
         bytes[at] = 0;
         bytes.truncate(bytes.len() - 192 % bytes.len());

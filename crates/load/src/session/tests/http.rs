@@ -56,8 +56,8 @@ fn header(name: &str, value: &str) -> Vec<u8> {
     [&name_length[..], name.as_bytes(), &value_length[..], value.as_bytes()].concat()
 }
 
-/// Returns the result of a connection with three outstanding requests, with replies sorted by
-/// token.
+/// Returns the result of a connection that has three outstanding requests. The replies are sorted
+/// by token.
 fn drive2(mut session: Box<dyn Session>, input: &[u8], sizes: &[usize]) -> Vec<String> {
     let mut out = Out::default();
     session.send(0, 0, &mut out);

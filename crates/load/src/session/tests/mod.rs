@@ -1,4 +1,4 @@
-//! Feeds server output to sessions in pieces of any size, and feeds them malformed bytes.
+//! Tests sessions with server output in pieces of any size, and with malformed bytes.
 
 mod http;
 mod pipelined;
@@ -35,8 +35,9 @@ pub(super) fn one(request: &'static str) -> Vec<Bytes> {
     vec![Bytes::from_static(request.as_bytes())]
 }
 
-/// Returns the replies and the fault of a session with these outstanding requests. The session
-/// receives `input` in pieces of these sizes (repeated) and then the end of the connection.
+/// Returns the replies and the fault of a session that has these outstanding requests. The session
+/// receives `input` in pieces of the given sizes, which are repeated, and then the end of the
+/// connection.
 pub(super) fn drive(
     mut session: Box<dyn Session>,
     tokens: &[Token],

@@ -76,8 +76,9 @@ fn ask(session: &mut dyn Session, server: &mut ServerConnection, out: &mut Out, 
     read(server, out);
 }
 
-/// Returns the replies of a client. The client receives `response` over TLS, then close_notify if
-/// `notifies`, and then `after` unencrypted, all in pieces of these sizes.
+/// Returns the replies that a client receives. The client receives `response` over TLS, then
+/// close_notify if `notifies` is true, and then `after` without encryption. All data arrives in
+/// pieces of the given sizes.
 fn drive(response: &[u8], notifies: bool, after: &[u8], sizes: &[usize]) -> Vec<String> {
     let (mut session, mut server) = (client(), server());
     let size = sizes.first().copied().unwrap_or(usize::MAX);
@@ -205,7 +206,7 @@ fn a_server_that_does_not_read_is_disconnected() {
         (sessions().tls.as_ref().unwrap().wrap(Box::new(Talker)), server());
     let (mut input, mut out) = (BytesMut::new(), Out::default());
     ask(&mut *session, &mut server, &mut out, usize::MAX);
-    // From here on the server does not read.
+    // From this point on, the server does not read.
     let fault = (0..100).find_map(|_| {
         server.writer().write_all(b"?").unwrap();
         input.extend_from_slice(&written(&mut server));

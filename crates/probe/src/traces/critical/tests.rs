@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Creates nodes from (id, parent, start, end). The stage is the id.
+/// Creates nodes from (id, parent, start, end). The stage of each node is its id.
 fn nodes(of: &[(u64, u64, u64, u64)]) -> Vec<Node> {
     let node = |&(id, parent, start_ns, end_ns)| {
         let stage = id as u32;
@@ -28,19 +28,19 @@ fn children_in_sequence_are_all_on_the_path() {
 
 #[test]
 fn the_path_follows_the_parallel_child_that_ends_last() {
-    // The root waited for span 3. Span 2 ran at the same time but started earlier, and span 4 ran
-    // before both.
+    // The root waited for span 3. Span 2 started earlier and ran at the same time, and span 4 ran
+    // before both of them.
     let (times, _) = times(&[(1, 0, 0, 100), (2, 1, 25, 80), (3, 1, 30, 90), (4, 1, 0, 20)]);
     assert_eq!(times, [(4, 20), (1, 5 + 10), (2, 5), (3, 60)]);
 }
 
 #[test]
 fn overlapping_siblings_keep_their_own_parts() {
-    // Span 3 began before span 2 had ended. The time of span 2 until then does not belong to the
-    // parent. Span 4 ended long before, while span 2 was running.
+    // Span 3 began before span 2 had ended. The time of span 2 before the start of span 3 does not
+    // belong to the parent. Span 4 ended long before, while span 2 was running.
     let (times, _) = times(&[(1, 0, 0, 100), (2, 1, 5, 60), (3, 1, 50, 95), (4, 1, 5, 20)]);
     assert_eq!(times, [(1, 5 + 5), (2, 45), (3, 45)]);
-    // If a child ended just before, the pause after it belongs to the parent, even though 4 was
+    // The pause after a child that ended just before belongs to the parent, even though span 4 was
     // still running.
     let (times, _) = self::times(&[(1, 0, 0, 100), (2, 1, 0, 48), (3, 1, 50, 100), (4, 1, 30, 60)]);
     assert_eq!(times, [(2, 48), (1, 2), (3, 50)]);
@@ -48,8 +48,8 @@ fn overlapping_siblings_keep_their_own_parts() {
 
 #[test]
 fn a_pool_of_workers_is_followed_through_the_one_that_ended_last() {
-    // One worker runs 2 and then 4; another runs 3 and then 5. The last to end is 5, which began
-    // when 3 had ended.
+    // One worker runs span 2 and then span 4. Another one runs span 3 and then span 5. Span 5 is
+    // the last to end, and it began when span 3 had ended.
     let (times, _) =
         times(&[(1, 0, 0, 100), (2, 1, 0, 40), (3, 1, 0, 50), (4, 1, 40, 90), (5, 1, 50, 100)]);
     assert_eq!(times, [(3, 50), (5, 50)]);
@@ -63,7 +63,8 @@ fn an_end_that_is_recorded_late_does_not_hide_a_span() {
 
 #[test]
 fn clocks_that_disagree_are_clipped_and_counted() {
-    // 2 began before its parent, 3 ended after it, and 4 is entirely outside.
+    // Span 2 began before its parent, span 3 ended after it, and span 4 lies entirely outside its
+    // parent.
     let (times, flaws) =
         times(&[(1, 0, 100, 200), (2, 1, 90, 150), (3, 1, 150, 230), (4, 1, 300, 400)]);
     assert_eq!(times, [(2, 50), (3, 50)]);
@@ -74,8 +75,8 @@ fn clocks_that_disagree_are_clipped_and_counted() {
 
 #[test]
 fn orphans_are_counted_and_the_root_is_the_span_without_a_parent() {
-    // 7 is missing, so 2 and its child 3 are orphans. Their clock is ahead, so they seem to begin
-    // earlier.
+    // Span 7 is missing, so span 2 and its child, span 3, are orphans. Their clock is off, so they
+    // seem to begin too early.
     let spans = [(1, 0, 100, 200), (2, 7, 50, 90), (3, 2, 60, 70), (4, 1, 120, 140)];
     let (seen, flaws) = times(&spans);
     assert_eq!((seen, flaws.orphans), (vec![(1, 80), (4, 20)], 2));
@@ -90,7 +91,7 @@ fn cycles_of_parents_end() {
     assert_eq!((seen, flaws.orphans), (vec![(1, 90), (2, 10)], 0));
     let (seen, flaws) = times(&[(1, 1, 0, 100)]);
     assert_eq!((seen, flaws.orphans), (vec![(1, 100)], 0));
-    // If there is a root, a cycle elsewhere cannot be reached from it.
+    // A cycle cannot be reached from the root, so its spans are orphans.
     let (seen, flaws) = times(&[(1, 0, 0, 100), (2, 3, 10, 20), (3, 2, 10, 20)]);
     assert_eq!((seen, flaws.orphans), (vec![(1, 100)], 2));
 }

@@ -1,5 +1,6 @@
-//! Synthetic traces with a known cause. The ranking must blame the right stage, or report that it
-//! is unclear. If the mechanism that a case needs is disabled, the ranking must not be right.
+//! Synthetic traces with a known cause. The ranking must blame the right stage, or report that the
+//! result is unclear. If the mechanism that a case needs is disabled, the ranking must not be
+//! right.
 
 mod system;
 
@@ -34,7 +35,8 @@ impl Plan {
         Plan { culprit: draw.whole(0, 2) as usize, means, draw }
     }
 
-    /// Creates a call. The culprit varies widely, the other callees only a little.
+    /// Creates a call. The culprit's duration varies widely, whereas those of the other callees
+    /// vary only a little.
     fn call(&mut self, callee: usize, from: f64) -> Call {
         let (mean, draw) = (self.means[callee], &mut self.draw);
         let takes = match callee == self.culprit {
@@ -80,8 +82,8 @@ fn in_turn(
     }
 }
 
-/// Each service has its own clock; in every second case, each pod has its own. In the last case,
-/// all clocks jump halfway through.
+/// Each service has its own clock. In every second case, each pod has its own clock instead. In the
+/// last case, all clocks jump halfway through.
 fn skew(seed: u64) -> Case {
     let mut plan = Plan::new(seed);
     let mut system = SyntheticSystem { clocks: plan.skews(), ..SyntheticSystem::default() };
@@ -100,12 +102,12 @@ fn skew(seed: u64) -> Case {
     plan.case(system)
 }
 
-/// The halves of a call share an id. In every second case, their clocks also differ.
+/// The two halves of each call share an id. In every second case, their clocks also differ.
 fn shared(seed: u64) -> Case {
     let mut plan = Plan::new(seed);
     let mut clocks = if seed % 2 == 1 { plan.skews() } else { Vec::new() };
-    // Without the mechanism, the earliest span of an id counts. It must be the client's, so no
-    // clock is behind.
+    // Without the mechanism, the earliest span of each id is used. It must be the client's span, so
+    // no clock is behind.
     clocks.iter_mut().for_each(|of| of.1 = of.1.abs());
     let mut system = SyntheticSystem { is_shared: true, clocks, ..SyntheticSystem::default() };
     in_turn(&mut plan, &mut system, |_, _, _| {});
@@ -117,7 +119,7 @@ fn shared(seed: u64) -> Case {
 fn overlap(seed: u64) -> Case {
     let mut plan = Plan::new(seed);
     let share = plan.draw.between(0.85, 0.97);
-    // Without the mechanism, every second call counts as work that is not on the path.
+    // Without the mechanism, every second call is treated as work outside the critical path.
     plan.culprit = if plan.culprit == 1 { 2 } else { plan.culprit };
     let mut system = SyntheticSystem::default();
     for _ in 0..REQUESTS {
@@ -133,8 +135,8 @@ fn overlap(seed: u64) -> Case {
     plan.case(system)
 }
 
-/// The culprit sends the head of its response immediately. The client's span ends with the head,
-/// and the front continues to read.
+/// The culprit sends the head of its response immediately. The client's span ends when the head
+/// arrives, but the front continues to read.
 fn stream(seed: u64) -> Case {
     let mut plan = Plan::new(seed);
     let clocks = if seed % 2 == 1 { plan.skews() } else { Vec::new() };
@@ -147,8 +149,8 @@ fn stream(seed: u64) -> Case {
     plan.case(system)
 }
 
-/// The culprit is called 1 to 40 times. In every second case it is always called 8 times, and the
-/// calls of a request are slow or fast together.
+/// The culprit is called 1 to 40 times per request. In every second case, it is instead called
+/// exactly 8 times, and all of these calls are either slow or fast.
 fn many(seed: u64) -> Case {
     let mut plan = Plan::new(seed);
     let culprit = plan.culprit;
@@ -179,7 +181,7 @@ fn many(seed: u64) -> Case {
     Case { why: (!is_slow).then_some(calls), ..plan.case(system) }
 }
 
-/// One pod is slow; or a status, a retry, or a queueing time correlates with the duration.
+/// Either one pod is slow, or a status, a retry or a queueing time correlates with the duration.
 fn attribute(seed: u64) -> Case {
     let mut plan = Plan::new(seed);
     let (culprit, slow) = (plan.culprit, plan.draw.whole(0, 9));
@@ -215,7 +217,8 @@ fn attribute(seed: u64) -> Case {
     Case { why: Some(why), ..plan.case(system) }
 }
 
-/// Combines all of the above: a clock per pod, shared ids, overlap, and one slow pod.
+/// Combines all of these difficulties: a separate clock for each pod, shared ids, overlapping
+/// calls, and one slow pod.
 fn everything(seed: u64) -> Case {
     let mut plan = Plan::new(seed);
     let (culprit, slow) = (plan.culprit, plan.draw.whole(0, 9));
@@ -241,7 +244,7 @@ fn everything(seed: u64) -> Case {
     Case { why: Some((Evidence::Attribute, pod)), ..plan.case(system) }
 }
 
-/// The name of a kind of case, its generator, and the mechanism that it needs.
+/// A kind of case. It consists of a name, a generator, and the mechanism that the case needs.
 type Kind = (&'static str, fn(u64) -> Case, fn(&mut Without));
 
 const KINDS: [Kind; 6] = [
@@ -308,8 +311,8 @@ fn without_its_mechanism_a_case_is_not_right() {
         leave_out(&mut without);
         for seed in 0..EACH {
             let case = make(seed);
-            // A slow callee needs no mechanism. Its slowness must not be blamed on the number of
-            // calls.
+            // A slow callee needs no mechanism. The ranking must not blame the slowness of this
+            // callee on the number of calls.
             let is_control = name == "number of calls" && case.why.is_none();
             let outcome = judge(&case, without);
             assert_eq!(outcome == Outcome::Right, is_control, "{name}, seed {seed}: {outcome:?}");
@@ -332,7 +335,7 @@ fn lost_spans_never_blame_the_wrong_stage() {
             let mut plan = Plan::new(seed);
             let mut system = SyntheticSystem::default();
             in_turn(&mut plan, &mut system, |_, _, _| {});
-            // Spans of servers get lost, so their child spans have no parents.
+            // The spans of servers are lost, so their child spans have no parents.
             let mut draw = Draw::new(seed + 100);
             system.spans.retain(|span| span.operation != "get" || draw.unit() > part);
             let outcome = judge(&plan.case(system), Without::default());

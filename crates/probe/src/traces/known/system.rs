@@ -5,7 +5,7 @@ use curtail_dist::seed;
 use super::super::{Kind, Span};
 
 pub(super) const MS: f64 = 1e6;
-/// The start of the first request. Requests are a second apart.
+/// The start of the first request. Requests start one second apart.
 const BEGIN_NS: f64 = 1e15;
 
 /// A random source of durations.
@@ -35,10 +35,10 @@ impl Draw {
     }
 }
 
-/// The spans of a synthetic system, and how they are written.
+/// The spans of a synthetic system, and the rules by which they are written.
 #[derive(Default)]
 pub(super) struct SyntheticSystem {
-    /// The name of each service or pod whose clock is ahead, and how far it is ahead.
+    /// The name of each service or pod whose clock is ahead, and the difference.
     pub(super) clocks: Vec<(String, f64)>,
     /// Whether the halves of a call share an id.
     pub(super) is_shared: bool,
@@ -53,12 +53,12 @@ pub(super) struct Call {
     pub(super) to: String,
     pub(super) pod: u32,
     pub(super) attributes: Vec<(String, String)>,
-    /// When the caller begins the call, and the service time of the callee.
+    /// The time at which the caller begins the call, and the service time of the callee.
     pub(super) from: f64,
     pub(super) takes: f64,
     /// The network delay in each direction.
     pub(super) network: f64,
-    /// If set, the client's span ends after the callee has run for this time.
+    /// If this is set, the client's span ends after the callee has run for this time.
     pub(super) head: Option<f64>,
 }
 
@@ -93,7 +93,7 @@ impl SyntheticSystem {
         self.next
     }
 
-    /// Begins a request. Its root has id 1 and is written by [`SyntheticSystem::end`].
+    /// Begins a request. The root has id 1 and is written by [`SyntheticSystem::end`].
     pub(super) fn begin(&mut self) {
         self.trace += 1;
         self.next = 1;
@@ -125,7 +125,7 @@ impl SyntheticSystem {
         if self.is_shared {
             (span.id, span.parent) = (half, 1);
         }
-        // A span within the callee, so the callee's id also occurs as a parent.
+        // This span lies within the callee, so the callee's id also occurs as a parent.
         let inside = (server.0 + call.takes * 0.4, server.0 + call.takes * 0.4 + 0.1 * MS);
         let parent = if self.is_shared { half } else { id };
         let place =

@@ -32,8 +32,8 @@ fn span(trace: u128, id: u64, parent: u64, name: (&str, &str), times: (u64, u64)
     }
 }
 
-/// Returns the content of `OTLP` in hand-written protobuf: tags, lengths, and fields that are
-/// skipped.
+/// Returns the content of `OTLP` as protobuf that is written field by field, including fields that
+/// the parser skips.
 fn protobuf_of_otlp() -> Vec<u8> {
     fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
         assert!(bytes.len() < 0x4000);
@@ -96,7 +96,8 @@ fn zipkin_has_spans_by_themselves_and_both_halves_have_one_id() {
     let none = span(trace, 0xb, 0, ("", "no time"), (0, u64::MAX));
     let expected = [client, server, none];
     assert_eq!(parse(ZIPKIN.as_bytes()).expect("zipkin"), expected);
-    // Zipkin's interface returns a list of traces; its storage contains one span per line.
+    // Zipkin's web interface returns a list of traces, whereas its storage contains one span per
+    // line.
     assert_eq!(parse(format!("[{ZIPKIN},[]]").as_bytes()).expect("zipkin").len(), 3);
     let lines = ZIPKIN.replace('\n', "").replace("}, {\"t", "}\n{\"t");
     assert_eq!(parse(lines.trim_matches(['[', ']']).as_bytes()).expect("lines"), expected);

@@ -1,5 +1,5 @@
-//! Servers that respond correctly, wrongly, partly, twice or never, and record the requests that
-//! they receive.
+//! Test servers that respond correctly, incorrectly, partially, twice or not at all, and record the
+//! requests that they receive.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use super::eventually;
 /// A request, as a server received it.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    /// Which of the server's connections this is, numbered from 0.
+    /// The number of the connection on which the request arrived, counted from 0.
     pub(crate) connection: usize,
     /// The whole head, as text.
     pub(crate) head: String,
@@ -43,7 +43,7 @@ pub(crate) enum Step {
     Gate,
     /// Waits until the peer closes the connection.
     Hang,
-    /// Sends this number of bytes, as fast as the peer takes them.
+    /// Sends this number of bytes, as fast as the peer accepts them.
     Flood(usize),
     /// Closes the connection.
     Close,
@@ -130,7 +130,7 @@ impl Backend {
         self.shared.gate.add_permits(requests);
     }
 
-    /// Returns all requests so far.
+    /// Returns all requests received so far.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.shared.seen.lock().expect("no panic under it").clone()
     }

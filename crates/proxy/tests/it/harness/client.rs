@@ -124,7 +124,7 @@ impl Client {
         (rest, self.end.expect("it ended"))
     }
 
-    /// Checks that the connection ends without another byte.
+    /// Checks that no more bytes arrive before the connection ends.
     pub(crate) async fn is_closed(&mut self) {
         let (rest, _) = self.rest().await;
         assert_eq!(rest, "", "no more bytes were expected");

@@ -1,6 +1,7 @@
-//! A proxy in this process between scripted servers and raw clients, all over loopback sockets.
+//! Runs a proxy in the test process, between scripted servers and raw clients, all over loopback
+//! sockets.
 //!
-//! - [`Proxy`]: starts from the text of a configuration, and reads its own status and metrics.
+//! - [`Proxy`]: starts a proxy from the text of a configuration, and reads its status and metrics.
 //! - [`Backend`]: plays a script, and records the requests that it receives.
 //! - [`Client`]: sends bytes and reads responses, and distinguishes complete responses from broken
 //!   ones.
@@ -17,7 +18,8 @@ pub(crate) use client::{Client, End, Response};
 pub(crate) use openmetrics::OpenMetrics;
 pub(crate) use proxy::{Proxy, config, service};
 
-/// Timeout of every wait in the tests. It is longer than anything here takes on a busy machine.
+/// Timeout of every wait in the tests. It is longer than any wait should take, even on a busy
+/// machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A response of five bytes.
@@ -29,7 +31,7 @@ pub(crate) async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
     done.unwrap_or_else(|_| panic!("waited too long for {what}"))
 }
 
-/// Waits until `check` holds.
+/// Waits until `check` returns true.
 pub(crate) async fn eventually(what: &str, mut check: impl AsyncFnMut() -> bool) {
     within(what, async {
         while !check().await {

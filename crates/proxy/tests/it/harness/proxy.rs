@@ -17,7 +17,8 @@ pub(crate) fn service(lines: &str, replicas: &[SocketAddr]) -> String {
         ("policy", "\"psq\""),
         ("slots", "1"),
         ("health", "false"),
-        // Longer than a test may take, so that no test passes because of a timeout.
+        // These timeouts are longer than a test may take, so that no test passes because of a
+        // timeout.
         ("timeout", "\"99s\""),
         ("attempt_timeout", "\"99s\""),
         ("cancel_timeout", "\"99s\""),

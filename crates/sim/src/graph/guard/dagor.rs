@@ -3,10 +3,11 @@
 //!
 //! Source: Zhou et al., *Overload Control for Scaling WeChat Microservices* (SoCC 2018), Algorithm
 //! 1: a process is overloaded if requests waited for more than 20 ms on average in a window of 1 s
-//! or 2,000 requests. If so, it moves the level so that 5 % fewer requests are admitted. Otherwise,
-//! it moves the level so that 1 % more are admitted. The level is found with a histogram of the
-//! priorities of arriving requests. A priority consists of the business priority and, within it,
-//! the user priority. Responses carry the level, and callers drop calls below it.
+//! or 2,000 requests. If so, the process moves its level so that 5 % fewer requests are admitted.
+//! Otherwise, the process moves its level so that 1 % more requests are admitted. The level is
+//! found with a histogram of the priorities of arriving requests. A priority consists of the
+//! business priority and, within it, the user priority. Responses carry the level, and callers drop
+//! calls below it.
 
 use super::{Ask, Guard};
 
@@ -22,13 +23,13 @@ pub(super) struct Dagor {
     threshold_ns: f64,
     /// Lowest priority that is admitted.
     level: usize,
-    /// Number of requests in this window, by priority.
+    /// The number of requests in this window, by priority.
     came: Vec<u32>,
     admitted: u32,
     requests: u32,
     waits: (f64, u32),
     since: u64,
-    /// By called process: its level.
+    /// The level of each called process.
     levels: Vec<usize>,
 }
 
@@ -57,8 +58,8 @@ impl Dagor {
                 self.level += 1;
             }
         } else {
-            // Go down by at least one occupied level, even if the target does not require it. For
-            // example, the target is 0 if nothing was admitted.
+            // Lower the level by at least one occupied priority, even if the target does not
+            // require this. For example, the target is 0 if nothing was admitted.
             while self.level > 0 {
                 self.level -= 1;
                 would += f64::from(self.came[self.level]);

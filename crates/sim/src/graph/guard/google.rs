@@ -1,12 +1,12 @@
-//! Adaptive throttling at the client: a caller drops calls itself if many have failed.
+//! Adaptive throttling at the client: a caller drops some of its calls if many calls have failed.
 //!
 //! Source: *Site Reliability Engineering* (Beyer et al., 2016), chapter 21, *Client-Side
 //! Throttling*: a call is dropped with probability max(0, (requests − K·accepts) / (requests + 1)),
 //! K = 2, over the last two minutes.
 //!
 //! A call counts as accepted if the called process did not turn it away itself. If failures of
-//! processes further downstream counted as rejections, parallel calls would lock the throttle,
-//! because a few such failures are enough to fail a whole request.
+//! processes further downstream were counted as rejections, the throttle could not recover under
+//! parallel calls, because a few such failures are enough to fail a whole request.
 //!
 //! Here the two minutes are an exponential decay with a time constant of 30 s. The throttle
 //! therefore adapts within a run of a few minutes.

@@ -3,9 +3,10 @@
 //!
 //! Source: Netflix, *concurrency-limits*, `Gradient2Limit`. The gradient is computed from the
 //! long-term average of latencies and the present latency: gradient = max(½, min(1,
-//! 1.5·long/present)). It adjusts the limit: limit ← 0.8·limit + 0.2·(gradient·limit + 4). The
-//! limit starts at 20 and changes only while at least half of it is used. The long-term average
-//! covers 600 samples. It falls by 5 % if it exceeds twice the present latency.
+//! 1.5·long/present)). The gradient adjusts the limit: limit ← 0.8·limit + 0.2·(gradient·limit +
+//! 4). The limit starts at 20 and changes only while at least half of it is used. The long-term
+//! average covers 600 samples. The average is reduced by 5 % if it exceeds twice the present
+//! latency.
 //!
 //! Deviation: the limit stays between 4 and 1,000, instead of the source's defaults of 20 and 200.
 

@@ -1,8 +1,8 @@
-//! Overload controls from the literature, for comparison. Each process decides by itself which
-//! requests to admit and which processes to call.
+//! Overload controls from the literature, which serve as a comparison. Each process decides by
+//! itself which requests to admit and which processes to call.
 //!
-//! The processes have the features of a modern RPC library: deadline propagation, no service for
-//! expired sub-tasks, and cancellation. Resources serve sub-tasks in the order of arrival. Each
+//! The processes have the features of a modern RPC library: they propagate deadlines, skip expired
+//! sub-tasks and support cancellation. Resources serve sub-tasks in the order of arrival. Each
 //! control has its own file, which names its source.
 
 mod dagor;
@@ -17,9 +17,9 @@ use curtail_dist::Time;
 /// The priorities of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
-    /// Priority of its workflow. A larger value is more important.
+    /// The priority of its workflow. A larger value is more important.
     pub business: u32,
-    /// Priority of its user, 0 to 127, drawn per request. A larger value is more important.
+    /// The priority of its user, 0 to 127, drawn per request. A larger value is more important.
     pub user: u32,
 }
 
@@ -30,7 +30,7 @@ pub trait Guard: Send {
         true
     }
 
-    /// Records the time that a sub-task has waited for a resource.
+    /// Records the time for which a sub-task has waited for a resource.
     fn waited(&mut self, _now: u64, _ns: u64) {}
 
     /// Records that an admitted request has left after `took_ns`.
@@ -41,11 +41,11 @@ pub trait Guard: Send {
         true
     }
 
-    /// Records that a call has returned, with the signal of its process. It was accepted if that
-    /// process itself neither turned it away nor let it expire in a queue.
+    /// Records that a call has returned with the signal of the called process. A call was accepted
+    /// if that process itself neither turned it away nor let it expire in a queue.
     fn returned(&mut self, _now: u64, _to: u32, _accepted: bool, _signal: f64) {}
 
-    /// Returns the signal that goes with a response.
+    /// Returns the signal that is sent with a response.
     fn signal(&mut self, _now: u64) -> f64 {
         0.0
     }
@@ -75,7 +75,7 @@ impl Kind {
         }
     }
 
-    /// Makes the guard of one process out of `processes`.
+    /// Creates the guard for one of `processes` processes.
     pub(super) fn build(self, processes: usize, seed: u64) -> Box<dyn Guard> {
         match self {
             Self::Google => Box::new(google::Throttling::new(processes, seed)),

@@ -1,11 +1,12 @@
-//! Prices: an overloaded process raises its price, and requests carry tokens to pay it.
+//! Overload control by prices: an overloaded process raises its price, and requests carry tokens to
+//! pay it.
 //!
 //! Source: Xing et al., *Rajomon: Decentralized and Coordinated Overload Control for
 //! Latency-Sensitive Microservices* (NSDI 2025), simplified. Every 10 ms a process raises its price
 //! in proportion to the queueing delay beyond a threshold, or lowers it by 1 if the delay is below
 //! the threshold. It reports the maximum of its own price and the highest price downstream. A
-//! request with fewer tokens than the price is turned away. A caller that has seen the price does
-//! not even send the call. Tokens are drawn per request, uniformly.
+//! request with fewer tokens than the price is turned away. A caller that knows the price does not
+//! even send such a call. The tokens of each request are drawn uniformly.
 
 use super::{Ask, Guard};
 
@@ -17,7 +18,7 @@ const STEP: f64 = 2.0;
 pub(super) struct Prices {
     threshold_ns: f64,
     own: f64,
-    /// By called process: its price.
+    /// The price of each called process.
     downstream: Vec<f64>,
     longest_ns: f64,
     since: u64,

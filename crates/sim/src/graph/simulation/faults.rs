@@ -1,11 +1,12 @@
 //! Faults of processes and announcements: deaths, slow periods, silence, nonsense, loss and delay.
 //!
-//! - **A process that dies** loses all its requests. Callers see their connections end immediately,
-//!   and the calls that it had made continue unless something stops them. Afterwards, connections
-//!   are refused after a round trip.
-//! - **Calls by key** still go to a process that is down: its partitions are there, and requests
-//!   that need them fail until it is back up. **Other calls** avoid it once health checks have
-//!   detected that it is down, which takes [`DETECTION_NS`]. They use it again as soon as it is up.
+//! - **A process that dies** loses all its requests. Its callers notice immediately that their
+//!   connections have ended, and the calls that it has made continue unless something stops them.
+//!   Later attempts to connect are refused after a round trip.
+//! - **Calls by key** still go to a process that is down, because its partitions are there.
+//!   Requests that need these partitions fail until the process is back up. **Other calls** avoid
+//!   the process once health checks have detected that it is down, which takes [`DETECTION_NS`].
+//!   These calls use the process again as soon as it is up.
 //! - **Announcements** are polled (Algorithm 3). Each is lost independently, and those that arrive
 //!   stay in order.
 
@@ -18,14 +19,14 @@ use super::{Simulation, guard};
 use crate::graph::parts::{Event, Frame, Jobs, Mail, NONE, ORPHAN};
 use crate::graph::spec::{Announces, Change, Route};
 
-/// Time after which health checks detect that a process is down.
+/// The time after which health checks detect that a process is down.
 const DETECTION_NS: u64 = 1_000_000_000;
 
 /// An impossible rate, in requests per second.
 const ABSURD: f64 = 1e300;
 
 impl Simulation<'_> {
-    /// Schedules all changes at a process.
+    /// Schedules all changes of a process.
     pub(super) fn expect_changes(&mut self, instance: u32) {
         let service = self.instances[instance as usize].service as usize;
         let (of, within) = (&self.graph.services[service], instance - self.firsts[service]);

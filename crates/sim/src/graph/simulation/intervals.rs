@@ -1,5 +1,5 @@
-//! Recurring events: once per interval, processes adapt and exchange their rates. Once per sample,
-//! the rates are recorded.
+//! Handles recurring events. Once per interval, processes adapt and exchange their rates. Once per
+//! sample, the rates are recorded.
 
 use curtail_kernel::Timestamp;
 use curtail_kernel::flow::{CallerId, RequestId, WorkflowId};
@@ -19,7 +19,7 @@ impl Simulation<'_> {
                 let rate = of.process.view(WorkflowId(workflow as u32)).rate;
                 second.rates[of.service as usize] += rate;
             }
-            // JSON has no infinity.
+            // JSON cannot represent infinity.
             second.rates.iter_mut().filter(|rate| !rate.is_finite()).for_each(|rate| *rate = -1.0);
         }
     }

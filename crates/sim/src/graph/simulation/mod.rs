@@ -1,8 +1,8 @@
 //! The events of a graph: requests arrive, visit processes, and return. Every process is the
 //! kernel's [`flow::Process`].
 //!
-//! A visit is a *frame*. It waits for admission, performs its acts one after the other, and returns
-//! to the frame that called it. Simultaneous events happen in the order in which they were
+//! A visit is a *frame*. A frame waits for admission, performs its actions one after the other, and
+//! returns to the frame that called it. Simultaneous events happen in the order in which they were
 //! scheduled. Cost: O(log events) per event. Memory: O(open frames).
 
 use std::cmp::Reverse;
@@ -41,26 +41,26 @@ pub(super) struct Simulation<'g> {
     roots: Vec<Root>,
     free_roots: Vec<u32>,
     senders: Senders,
-    /// By workflow, at the entry. The processes of the entry share these totals, because each
-    /// process would learn the same thing.
+    /// For each workflow, the totals at the entry. The processes of the entry share these totals,
+    /// because all of them would learn the same values.
     totals: Vec<Totals>,
     pub(super) books: Vec<Book>,
     pub(super) all: Book,
     pub(super) services: Vec<ServiceBook>,
-    /// By workflow: the time after which its requests are late.
+    /// For each workflow, the time after which its requests are late.
     deadlines: Vec<u64>,
     network: Distribution,
-    /// Whether a request that has failed, or that its client gave up on, stops everywhere.
+    /// Whether a request that has failed or was abandoned by its client stops everywhere.
     cancels: bool,
-    /// Whether sub-tasks of late requests are skipped. Flow control does that by itself.
+    /// Whether sub-tasks of late requests are skipped. Flow control always skips such sub-tasks.
     drops_expired: bool,
     rng: Pcg64Mcg,
     /// Generator for lost and nonsensical announcements, and for calls that avoid processes that
     /// are down.
     chance: Pcg64Mcg,
-    /// Announcements on their way, the oldest first.
+    /// The announcements that are on their way, the oldest first.
     mail: VecDeque<Mail>,
-    /// By service: its first process.
+    /// The first process of each service.
     firsts: Vec<u32>,
     control: Control,
     seed: u64,
@@ -120,7 +120,7 @@ impl<'g> Simulation<'g> {
         self.at(self.now + ns, event);
     }
 
-    /// Runs to the end of the simulated time. Returns false if it was stopped before that.
+    /// Runs to the end of the simulated time. Returns false if the simulation was stopped earlier.
     pub(super) fn run(&mut self, plan: &parallel::Plan<'_>) -> bool {
         while let Some(Reverse((at, _, event))) = self.events.pop() {
             while (self.sampled + 1) * self.graph.sample_ns <= at.min(self.graph.duration_ns) {

@@ -1,9 +1,9 @@
-//! Callers that pick among the processes of a service, with a kernel cell whose servers are these
-//! processes.
+//! Simulates callers that pick among the processes of a service. Each caller uses a kernel cell
+//! whose servers are these processes.
 //!
 //! Source: document 002 §5.4. Each caller has its own cell, which starts each call immediately. The
-//! cell only ranks processes and does not limit rates. Feedback contains the number of requests at
-//! the process, and their service time. Memory: O(callers · processes).
+//! cell only ranks processes and does not limit rates. The feedback contains the number of requests
+//! at the process and their service time. Memory: O(callers · processes).
 
 use curtail_dist::seed;
 use curtail_kernel::{
@@ -16,8 +16,8 @@ use crate::graph::parts::Frame;
 use crate::graph::spec::{Route, Step};
 
 impl Simulation<'_> {
-    /// Chooses the process of a call. If the caller picks, returns a copy, which ends with
-    /// [`Self::unpick`].
+    /// Chooses the process of a call. If the caller picks, returns the copy in its cell, which
+    /// [`Self::unpick`] ends.
     pub(super) fn pick(&mut self, from: u32, root: u32, node: u32) -> Option<CopyId> {
         let planned = self.roots[root as usize].plan.nodes[node as usize].instance;
         let service = self.instances[planned as usize].service as usize;
@@ -41,7 +41,7 @@ impl Simulation<'_> {
             };
             cell.handle(now, &event);
         }
-        // Id of the frame that will be made next.
+        // The id of the frame that will be created next.
         let query = QueryId(self.free_frames.last().map_or(self.frames.len() as u32, |&of| of));
         let arrive =
             Arrive { may_duplicate: false, may_retry: false, ..Arrive::new(query, GroupId(0)) };

@@ -1,4 +1,4 @@
-//! A visit to a process from arrival to return: admission, sub-tasks, and calls to further
+//! Handles a visit to a process from arrival to return: admission, sub-tasks and calls to other
 //! processes.
 
 use curtail_kernel::Timestamp;
@@ -56,7 +56,7 @@ impl Simulation<'_> {
         self.hop(Event::Return { frame, ok: false });
     }
 
-    /// Fails a sub-task that was not served in time or found its queue full.
+    /// Fails a sub-task that was not served in time or whose queue was full.
     pub(super) fn expired(&mut self, frame: u32) {
         self.frames[frame as usize].refused = true;
         self.joined(frame, None);
@@ -88,7 +88,7 @@ impl Simulation<'_> {
         self.hop(Event::Return { frame, ok });
     }
 
-    /// Begins the next act of a frame, or ends the frame.
+    /// Begins the next action of a frame, or ends the frame.
     pub(super) fn act(&mut self, frame: u32) {
         let Frame { root, node, step, .. } = self.frames[frame as usize];
         let instance = self.instance_of(frame);
@@ -264,8 +264,8 @@ impl Simulation<'_> {
         self.joined(parent, ok.then_some(progress.here));
     }
 
-    /// Handles the end of one part of the act that a frame is performing. `spent` is `None` if the
-    /// part failed.
+    /// Handles the end of one part of the action that a frame is performing. `spent` is `None` if
+    /// the part failed.
     pub(super) fn joined(&mut self, frame: u32, spent: Option<Spent>) {
         let of = &mut self.frames[frame as usize];
         match spent {

@@ -1,6 +1,6 @@
 //! OTLP over gRPC: one unary method, over HTTP/2 without TLS.
 //!
-//! A connection carries one export at a time, as over HTTP, so that memory use has the same bound.
+//! As over HTTP, a connection carries one export at a time, so that memory use has the same bound.
 
 use std::time::Duration;
 

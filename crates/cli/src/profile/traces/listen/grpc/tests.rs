@@ -46,7 +46,7 @@ async fn exports_are_taken_over_grpc() {
     let ok = ("0".to_owned(), 5, (1, 1));
     assert_eq!(respond(METHOD, "identity", body(0, &export())).await, ok);
     assert_eq!(respond(METHOD, "GZIP", body(1, &gzip(&export()))).await, ok);
-    // The header names a coding; a flag marks messages that use it.
+    // The header names a coding, and a flag marks the messages that use it.
     assert_eq!(respond(METHOD, "gzip", body(0, &export())).await, ok);
 }
 
