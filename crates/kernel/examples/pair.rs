@@ -126,7 +126,7 @@ fn main() {
         queue: waiting + 10,
         cancel: true,
         hedge_budget: 1.0,
-        // This timeout is so long that no deadline passes.
+        // This timeout is longer than the run, so no deadline passes.
         timeout_ns: if deadline { 2_000_000_000_000 } else { NEVER_NS },
         ..Limits::default()
     };

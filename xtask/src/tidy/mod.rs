@@ -5,6 +5,7 @@
 
 mod circles;
 mod documents;
+mod orphans;
 mod phrases;
 mod tree;
 pub(crate) mod weight;
@@ -85,6 +86,7 @@ fn check(tree: &Tree) -> Result<Vec<Finding>> {
     Ok([
         weight::long_files(tree),
         circles::findings(tree, &limits),
+        orphans::findings(tree),
         words::findings(tree, &limits)?,
         phrases::findings(tree, &limits)?,
         documents::architecture(tree),

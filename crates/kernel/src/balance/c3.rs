@@ -57,6 +57,7 @@ pub(super) fn psi(estimate: &Estimate, own: f64, exponent: u32) -> f64 {
 
 impl Pick for C3 {
     const OBSERVES: bool = true;
+    const READS_FEEDBACK: bool = true;
 
     fn pick(
         &mut self,

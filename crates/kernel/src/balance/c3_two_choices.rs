@@ -28,6 +28,7 @@ impl C3TwoChoices {
 
 impl Pick for C3TwoChoices {
     const OBSERVES: bool = true;
+    const READS_FEEDBACK: bool = true;
 
     fn pick(
         &mut self,

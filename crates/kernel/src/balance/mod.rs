@@ -35,9 +35,12 @@ use crate::time::Timestamp;
 
 /// A strategy that picks a server for a copy from the servers of a group.
 pub trait Pick {
-    /// Whether the pick observes when copies start and end. If it does not, the cell skips these
-    /// calls.
+    /// Whether the pick uses [`Self::started`] or [`Self::ended`]. If it does not, a cell that is
+    /// compiled for this pick skips these calls.
     const OBSERVES: bool = false;
+
+    /// Whether the pick uses the feedback of servers ([`crate::Event::Feedback`]).
+    const READS_FEEDBACK: bool = false;
 
     /// Returns an available server that the copy does not have to avoid. If there is such a server,
     /// a pick must return one, because the cell relies on this for work conservation. Even then,
@@ -50,8 +53,8 @@ pub trait Pick {
         rng: &mut Rng,
     ) -> Option<ServerId>;
 
-    /// Handles the start of a copy on a server that this pick or a hedge chose. Starts are reported
-    /// after the event that caused them. If one event starts several copies, for example because a
+    /// Handles the start of a copy, even if neither this pick nor a hedge chose its server. Starts
+    /// are reported after the event that caused them. If one event starts several copies, for example because a
     /// server went down, the later calls to [`Self::pick`] do not know about the earlier starts.
     fn started(&mut self, _server: ServerId, _now: Timestamp) {}
 
@@ -73,9 +76,10 @@ pub trait Pick {
         None
     }
 
-    /// Whether the pick uses feedback. If it does not, the driver need not report any feedback.
+    /// [`Self::READS_FEEDBACK`], or that of the pick that this one stands for. If it is false, the
+    /// driver need not report any feedback.
     fn reads_feedback(&self) -> bool {
-        false
+        Self::READS_FEEDBACK
     }
 
     /// Whether the pick also chooses the server for a query that has waited. If it does not, a

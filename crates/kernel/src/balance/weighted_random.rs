@@ -33,6 +33,7 @@ impl WeightedRandom {
 
 impl Pick for WeightedRandom {
     const OBSERVES: bool = true;
+    const READS_FEEDBACK: bool = true;
 
     fn pick(
         &mut self,

@@ -40,6 +40,10 @@ macro_rules! picks {
                 match self { $(Self::$variant => $name,)+ }
             }
 
+            pub(super) const fn reads_feedback(self) -> bool {
+                match self { $(Self::$variant => $variant::READS_FEEDBACK,)+ }
+            }
+
             pub(super) fn find(name: &str) -> Option<Self> {
                 match name { $($name => Some(Self::$variant),)+ _ => None }
             }
@@ -93,7 +97,7 @@ macro_rules! picks {
             }
 
             fn reads_feedback(&self) -> bool {
-                match self { $(Self::$variant(_) => PickSpec::$variant.reads_feedback(),)+ }
+                match self { $(Self::$variant(pick) => pick.reads_feedback(),)+ }
             }
 
             fn ranks(&self) -> bool {
@@ -119,13 +123,6 @@ picks! {
     WeightedRandom "weighted-random" |topology, limits| WeightedRandom::new(topology.servers.len(), limits.tuning);
     Els "els" |topology, limits| Els::new(topology.servers.len(), limits.tuning);
     Prequal "prequal" |topology, _| Prequal::new(topology.servers.len());
-}
-
-impl PickSpec {
-    /// Whether the pick uses the feedback of servers ([`crate::Event::Feedback`]).
-    pub(super) const fn reads_feedback(self) -> bool {
-        matches!(self, Self::C3 | Self::C3TwoChoices | Self::WeightedRandom)
-    }
 }
 
 macro_rules! hedges {

@@ -4,6 +4,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::fmt;
 
 use crate::referee::{named, names_pick};
 use curtail_kernel::{
@@ -146,10 +147,18 @@ fn limits(eject_after_refusals: u32) -> Limits {
 
 const REFUSES: Bad = Bad { head: None, end: Outcome::Refused, after_ns: 100 * US, one_in: 1 };
 
-/// The maximum number of copies that is still a fair share, with a margin for chance.
-fn fair(copies: u32) -> f64 {
-    let mean = f64::from(copies) / f64::from(SERVERS);
-    mean + 4.0 * mean.sqrt()
+/// Asserts that the bad server got at most a fair share of the copies, with a margin for chance.
+#[track_caller]
+fn assert_fair(policy: &dyn fmt::Display, seen: &Seen) {
+    let mean = f64::from(seen.copies) / f64::from(SERVERS);
+    let fair = mean + 4.0 * mean.sqrt();
+    assert!(
+        f64::from(seen.on_bad) <= fair,
+        "{policy}: the bad server got {} of {} copies; a fair share is at most {fair:.0}. Does the \
+         pick prefer some servers, for example because it breaks ties by index? {seen:?}",
+        seen.on_bad,
+        seen.copies,
+    );
 }
 
 #[test]
@@ -157,7 +166,7 @@ fn a_server_that_refuses_at_once_gets_no_more_than_its_share_with_any_policy() {
     let usual = Harness::run(Policy::ROUND_ROBIN, REFUSES, limits(0));
     for policy in policies() {
         let seen = Harness::run(policy, REFUSES, limits(0));
-        assert!(f64::from(seen.on_bad) <= fair(seen.copies), "{policy}: {seen:?}");
+        assert_fair(&policy, &seen);
         // A policy that sends more copies sees more refusals.
         let most = f64::from(usual.failed) * f64::from(seen.copies) / f64::from(usual.copies);
         let most = most + 4.0 * most.sqrt();
@@ -170,7 +179,7 @@ fn a_server_whose_responses_are_over_a_limit_gets_no_more_than_its_share() {
     let over = Bad { end: Outcome::OverLimit, ..REFUSES };
     for policy in ["least-outstanding", "two-choices", "c3", "peak-ewma", "psq", "laedge"] {
         let seen = Harness::run(named(policy), over, limits(0));
-        assert!(f64::from(seen.on_bad) <= fair(seen.copies), "{policy}: {seen:?}");
+        assert_fair(&policy, &seen);
     }
 }
 
@@ -192,7 +201,7 @@ fn a_server_that_breaks_off_inside_of_its_responses_is_not_preferred_and_is_ejec
         let breaks = Bad { head, end, after_ns: 200 * US, one_in: 1 };
         for policy in policies() {
             let seen = Harness::run(policy, breaks, limits(0));
-            assert!(f64::from(seen.on_bad) <= fair(seen.copies), "{policy}: {seen:?}");
+            assert_fair(&policy, &seen);
         }
         let ejects = Limits { eject_after: 5, ..limits(0) };
         for policy in PickSpec::NAMES.iter().map(|pick| named(pick)) {

@@ -60,7 +60,12 @@ fn written_scenarios_are_decided_the_same() {
             let stands = rest.any(|line| line.contains(decided.as_str()));
             assert!(stands, "{name}: {decided:?} does not follow in\n{}", lines.join("\n"));
         }
-        assert!(!decides.is_empty(), "{name}: expects no line of the log:\n{}", lines.join("\n"));
+        assert!(
+            !decides.is_empty(),
+            "{name}: `decides` is empty; copy the lines that matter from this log, which is the same \
+             in the simulator and over sockets:\n{}",
+            lines.join("\n")
+        );
     }
     print("written", agreed);
 }
@@ -72,7 +77,10 @@ fn every_deployable_policy_is_in_a_written_scenario() {
         let shown = |(_, scenario): &(String, Scenario)| {
             scenario::is_of(&scenario.script.policy.to_string(), &form)
         };
-        assert!(written.iter().any(shown), "no scenario covers {form}; add one");
+        assert!(
+            written.iter().any(shown),
+            "no scenario covers {form}; add one to tests/conformance/scenarios"
+        );
     }
 }
 

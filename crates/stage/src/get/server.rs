@@ -91,7 +91,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Jobs {
-    /// The waiting and running jobs by id. Each value tells whether the job was purged.
+    /// The waiting and running jobs by id. The value is true if the job was purged.
     here: HashMap<u64, watch::Sender<bool>>,
     /// The ids of purges for which no job was found, the latest first. A purge may arrive before
     /// its job because the two use separate connections.
