@@ -314,8 +314,11 @@ fn samples_can_be_parquet() {
 #[test]
 fn a_run_without_a_good_response_has_rows_and_a_page_and_is_compared_with_others() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    // The good run is not valid if the machine of the test is busy.
-    load(&Server::start(200), &folder.path().join("good"), 50, &[]);
+    let output = load(&Server::start(200), &folder.path().join("good"), 50, &[]);
+    // The only other reason to fail is a busy machine.
+    let (code, stdout) = (output.status.code(), text(&output.stdout));
+    let behind = code == Some(1) && stdout.contains("invalid: fell behind");
+    assert!(code == Some(0) || behind, "{stdout}{}", text(&output.stderr));
     let output = load(&Server::start(503), &folder.path().join("bad"), 50, &[]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     let bad = folder.path().join("bad");

@@ -22,7 +22,11 @@ async fn every_method_measures_or_gives_a_reason() {
             }
         };
         // On a busy machine, some requests are sent too late to be answered before the run ends.
-        assert!((1..=1_200).contains(&measured.echoes), "{name}");
+        let late_ns = measured.schedule_lag_ns.max.unwrap();
+        assert!(
+            measured.echoes == 1_200 || (late_ns > 10_000_000 && measured.echoes > 0),
+            "{name}"
+        );
         let Some((p50, parts)) = measured.latency_ns.p50.zip(measured.median_parts_ns) else {
             assert!(measured.echoes < 1_200, "{name}");
             continue;
