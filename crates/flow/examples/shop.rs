@@ -13,8 +13,8 @@ use std::io;
 use std::time::Duration;
 
 use curtail_flow::{ClientLayer, Flow, ServerLayer, WorkflowSpec};
-use curtail_http1::client::{ClientError, Connection};
-use curtail_http1::{BodyLength, Limits, Persistence, write_request};
+use curtail_http::h1::client::{ClientError, Connection};
+use curtail_http::h1::{BodyLength, Limits, Persistence, write_request};
 use http::{Request, Response, StatusCode};
 use tokio::net::TcpStream;
 use tokio::time::interval;

@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use curtail_http1::ResponseHead;
+use curtail_http::h1::ResponseHead;
 use curtail_jitter::machine::Reading;
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval_at};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curtail_flow::{ResourceSnapshot, Snapshot, WorkflowSnapshot};
-use curtail_http1::server::{Connection, ServerError};
-use curtail_http1::{Limits, Timeouts};
+use curtail_http::h1::server::{Connection, ServerError};
+use curtail_http::h1::{Limits, Timeouts};
 use curtail_kernel::ServerId;
 use curtail_runtime::Learned;
 use serde::Serialize;

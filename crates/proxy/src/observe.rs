@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use curtail_http1::BadResponse;
+use curtail_http::h1::BadResponse;
 use curtail_kernel::{GroupId, Outcome, ServerId, StartReason, StopReason};
 use curtail_runtime::{Cause, CopyEnd, CopyInfo, EjectionCause, Failure, Observer, ProbeFailure};
 

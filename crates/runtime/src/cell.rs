@@ -1,19 +1,15 @@
 //! Runs a kernel cell in real time. Events are processed under one lock, which is held only
-//! briefly, and copies run as tasks.
+//! briefly.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::{Arc, Weak};
-use std::task::{Context, Poll};
+use std::sync::Arc;
 
 use curtail_kernel::hedge::{Record, Snapshot};
-use curtail_kernel::{Core, Event, QueryId, Scheduler, ServerId};
-use tokio::sync::oneshot;
+use curtail_kernel::{Core, Event, Scheduler, ServerId};
 
 use crate::inner::Inner;
 use crate::observe::{EjectionCause, Observer, ProbeFailure};
-use crate::query::{Query, QueryError};
-use crate::tables::QueryResult;
+use crate::query::Query;
+use crate::reply::Reply;
 use crate::timers::Timers;
 use crate::transport::Transport;
 
@@ -38,7 +34,7 @@ impl<T: Transport> Cell<T> {
     /// Creates a cell without an observer.
     ///
     /// # Panics
-    /// Panics if called outside a tokio runtime, because copies run as its tasks.
+    /// Panics if called outside a tokio runtime, because copies can outlive their queries as its tasks.
     pub fn new(kernel: Box<dyn Scheduler>, transport: T, timers: Timers) -> Self {
         Self::observed(kernel, transport, timers, ())
     }
@@ -46,7 +42,7 @@ impl<T: Transport> Cell<T> {
     /// Creates a cell that reports to an observer.
     ///
     /// # Panics
-    /// Panics if called outside a tokio runtime, because copies run as its tasks.
+    /// Panics if called outside a tokio runtime, because copies can outlive their queries as its tasks.
     pub fn observed(
         kernel: Box<dyn Scheduler>,
         transport: T,
@@ -56,14 +52,13 @@ impl<T: Transport> Cell<T> {
         Self { inner: Inner::new(kernel, transport, timers, Box::new(observer)) }
     }
 
-    /// Sends a query. The future may be dropped at any time, which abandons the query.
+    /// Sends a query. The query arrives now, and its copies are sent while the future is polled. The
+    /// future may be dropped at any time, which abandons the query.
     ///
     /// # Panics
     /// Panics if the group does not exist.
     pub fn query(&self, query: Query<T::Request>) -> Reply<T> {
-        let (sender, receiver) = oneshot::channel();
-        let (query, ticket) = self.inner.arrive(query, sender);
-        Reply { receiver, inner: Arc::downgrade(&self.inner), query, ticket }
+        Reply::new(&self.inner, query)
     }
 
     /// Marks a server as up.
@@ -139,32 +134,5 @@ impl<T: Transport> Cell<T> {
     /// Returns the transport.
     pub fn transport(&self) -> &T {
         &self.inner.transport
-    }
-}
-
-/// The future that resolves to a response.
-pub struct Reply<T: Transport> {
-    receiver: oneshot::Receiver<QueryResult<T>>,
-    inner: Weak<Inner<T>>,
-    query: QueryId,
-    ticket: u64,
-}
-
-impl<T: Transport> Future for Reply<T> {
-    type Output = QueryResult<T>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.receiver)
-            .poll(context)
-            .map(|sent| sent.unwrap_or(Err(QueryError::Closed)))
-    }
-}
-
-impl<T: Transport> Drop for Reply<T> {
-    fn drop(&mut self) {
-        // An ended query is not found under its ticket, so this is right after a response, too.
-        if let Some(inner) = self.inner.upgrade() {
-            inner.abandon(self.query, self.ticket);
-        }
     }
 }

@@ -4,8 +4,8 @@
 use std::io;
 use std::time::Duration;
 
-use curtail_http1::client::ClientError;
-use curtail_http1::{BadResponse, BodyError};
+use curtail_http::h1::client::ClientError;
+use curtail_http::h1::{BadResponse, BodyError};
 use curtail_kernel::{Fault, Outcome};
 
 /// The reason why a server gave no response. Its text is for the log.

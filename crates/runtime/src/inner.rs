@@ -1,23 +1,30 @@
 //! The state that clones of a cell share: the kernel under its lock, and the tables of its queries
 //! and copies.
+//!
+//! An event goes to the kernel under the lock. The kernel's decisions about a query are left in the
+//! query's entry, and the future of the query ([`Reply`](crate::Reply)) is woken to carry them out.
+//! If the event is about a copy of that query, its future gets them directly.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Waker;
 
 use curtail_kernel::{
     Action, Arrive, CopyId, EjectReason, Event, FailReason, Feedback, Outcome, Probed, QueryId,
-    Role, Scheduler, ServerId, Timestamp,
+    Scheduler, ServerId, Timestamp,
 };
+use smallvec::SmallVec;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 
 use crate::clock::{ArmedTimers, Clock};
+use crate::copy::{Copy, Detached, spawning};
 use crate::failure::Failure;
 use crate::observe::{CopyEnd, CopyInfo, EjectionCause, Observer, ProbeFailure};
 use crate::query::{Query, QueryError, QueryResponse};
-use crate::tables::{Flight, Flights, Queries, QueryResult};
+use crate::tables::{Flight, Flights, Mail, Pending, Queries, QueryKey, QueryResult};
 use crate::timers::{OnTimeout, Timers};
-use crate::transport::{CopyHandle, Head, Listener, Transport};
+use crate::transport::{Listener, Transport};
 
 pub(crate) struct Inner<T: Transport> {
     pub(crate) transport: T,
@@ -40,30 +47,50 @@ const MOST_PROBES: usize = 256;
 pub(crate) struct State<T: Transport> {
     pub(crate) kernel: Box<dyn Scheduler>,
     pub(crate) queries: Queries<T>,
-    copies: Flights,
+    copies: Flights<T>,
     armed: ArmedTimers,
 }
 
 /// What is done once the lock is released.
-struct Effects<R> {
-    launches: Vec<Launch<R>>,
+struct Effects<T: Transport> {
+    /// The query whose future reports the event, and the decisions about it.
+    own: Option<QueryKey>,
+    mail: Mail<T>,
+    /// In the order of the decisions.
+    signals: SmallVec<[Signal<T>; 2]>,
     ejected: Vec<(ServerId, EjectReason)>,
     restored: Vec<ServerId>,
     probes: Vec<ServerId>,
 }
 
-impl<R> Default for Effects<R> {
-    fn default() -> Self {
-        Self { launches: Vec::new(), ejected: Vec::new(), restored: Vec::new(), probes: Vec::new() }
+enum Signal<T: Transport> {
+    /// Something was decided about the query of this future.
+    Wake(Waker),
+    Stop(Arc<Copy<T>>),
+}
+
+/// An event for the kernel.
+struct Input<'e, T: Transport> {
+    event: &'e Event,
+    /// The query whose future reports the event, and gets the decisions about itself directly.
+    own: Option<QueryKey>,
+    /// The copy that the event is about.
+    result: Option<CopyResult<T>>,
+}
+
+impl<'e, T: Transport> Input<'e, T> {
+    /// An event that no query reports.
+    fn of(event: &'e Event) -> Self {
+        Self { event, own: None, result: None }
     }
 }
 
 /// A copy that the event at hand is about.
 struct CopyResult<T: Transport> {
     copy: CopyId,
-    /// Set once it has ended; before that it is in the table.
-    ended: Option<(Flight, CopyEnd)>,
-    /// What it responded.
+    /// Set once the copy has ended. Before that, it is in the table.
+    ended: Option<(Flight<T>, CopyEnd)>,
+    /// Its response, which may be bad.
     response: Option<T::Response>,
 }
 
@@ -78,7 +105,7 @@ impl<T: Transport> Inner<T> {
         let state = State {
             kernel,
             queries: Queries::new(),
-            copies: Flights::default(),
+            copies: Flights::new(),
             armed: ArmedTimers::default(),
         };
         Arc::new_cyclic(|me| Self {
@@ -101,87 +128,138 @@ impl<T: Transport> Inner<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn arrive(
-        &self,
-        query: Query<T::Request>,
-        reply: oneshot::Sender<QueryResult<T>>,
-    ) -> (QueryId, u64) {
+    /// Feeds a query. Returns its key and the decisions about it.
+    pub(crate) fn arrive(&self, query: &Query<T::Request>) -> (QueryKey, Mail<T>) {
         let mut state = self.lock();
         let now = self.clock.now();
-        let Query { request, group, may_duplicate, may_retry, deadline, cost_hint } = query;
+        let &Query { group, may_duplicate, may_retry, deadline, cost_hint, .. } = query;
         assert!(group.index() < state.kernel.core().group_count(), "{group:?} does not exist");
-        let (query, ticket) = state.queries.add(request, reply, group, now);
+        let key = state.queries.add(group, now);
         let deadline = deadline.map_or(Timestamp::NEVER, |at| self.clock.timestamp(at));
+        let query = key.id;
         let arrive = Arrive { query, group, may_duplicate, may_retry, deadline, cost_hint };
-        self.handle_at(state, now, &Event::Arrive(arrive), None);
-        (query, ticket)
+        let event = Event::Arrive(arrive);
+        let input = Input { event: &event, own: Some(key), result: None };
+        (key, self.handle_at(state, now, input))
     }
 
-    pub(crate) fn abandon(&self, query: QueryId, ticket: u64) {
+    /// Takes the decisions about a query. If there are none, `waker` is used for the next one.
+    pub(crate) fn collect(&self, key: QueryKey, waker: &Waker) -> Option<Mail<T>> {
         let mut state = self.lock();
-        if state.queries.get(query).is_none_or(|pending| pending.ticket != ticket) {
-            return;
+        let mail = state.queries.take_mail(key);
+        if mail.is_none() {
+            state.queries.wake_with(key, waker);
         }
-        // Its request and what was held are dropped outside of the lock.
-        let _pending = state.queries.remove(query);
-        self.handle(state, &Event::Abandoned { query }, None);
+        mail
+    }
+
+    /// The future of a query is dropped. Returns the decisions that it has not seen.
+    pub(crate) fn abandon(&self, key: QueryKey) -> Mail<T> {
+        let mut state = self.lock();
+        if state.queries.live(key).is_none() {
+            return state.queries.take_mail(key).unwrap_or_default();
+        }
+        // What the query holds is dropped outside of the lock.
+        let removed = state.queries.remove(key.id);
+        let event = Event::Abandoned { query: key.id };
+        let mut mail = self.handle(state, Input { event: &event, own: Some(key), result: None });
+        let unseen = removed.map(|(_, pending)| pending.mail).unwrap_or_default();
+        mail.starts.extend(unseen.starts);
+        mail
     }
 
     /// Feeds an event about a server; was it up until then?
     pub(crate) fn feed_about(&self, server: ServerId, event: &Event) -> bool {
         let state = self.lock();
         let up = state.kernel.core().server(server).up;
-        self.handle(state, event, None);
+        self.handle(state, Input::of(event));
         up
     }
 
     /// Feeds an event that is not about a copy.
     pub(crate) fn feed(&self, event: &Event) {
-        self.handle(self.lock(), event, None);
+        self.handle(self.lock(), Input::of(event));
     }
 
-    /// The head of a response whose rest is still to come. False when the copy need not go on: one
-    /// that was cancelled cannot bring the rest.
-    fn responded(&self, copy: CopyId, outcome: Outcome, response: T::Response) -> bool {
+    /// The head of a response whose rest is still to come. Returns `None` if the copy was cancelled,
+    /// so that the rest is not needed.
+    pub(crate) fn responded(
+        &self,
+        copy: CopyId,
+        outcome: Outcome,
+        response: T::Response,
+        own: Option<QueryKey>,
+    ) -> Option<Mail<T>> {
         let mut state = self.lock();
         if state.copies.get(copy).is_none_or(|flight| flight.is_stopping()) {
-            return false;
+            return None;
         }
         let response = Some(response);
         let wins = outcome.wins();
         let response = if wins { response } else { Self::hold(&mut state, copy, response, None) };
-        let result = CopyResult { copy, ended: None, response };
-        self.handle(state, &Event::Responded { copy, outcome }, Some(result));
-        true
+        let result = Some(CopyResult { copy, ended: None, response });
+        let event = Event::Responded { copy, outcome };
+        Some(self.handle(state, Input { event: &event, own, result }))
     }
 
-    /// What a server said of itself, where the policy listens.
-    fn heard(&self, copy: CopyId, feedback: Feedback) {
+    /// The load that a server reports, for policies that use it.
+    pub(crate) fn load_reported(&self, copy: CopyId, feedback: Feedback) {
         if self.reads_feedback {
             self.feed(&Event::Feedback { copy, feedback });
         }
     }
 
-    /// A task was torn down before it ran: the runtime takes no more.
-    fn close(&self) {
+    /// The runtime shuts down, and starts no more tasks.
+    pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
     }
 
-    fn finished(&self, copy: CopyId, outcome: Outcome, response: Option<T::Response>) {
+    pub(crate) fn finished(
+        &self,
+        copy: CopyId,
+        outcome: Outcome,
+        response: Option<T::Response>,
+        own: Option<QueryKey>,
+    ) -> Mail<T> {
         let event = Event::Finished { copy, outcome };
-        self.ended(copy, &event, CopyEnd::Finished(outcome), response);
+        self.ended(copy, CopyEnd::Finished(outcome), response, &event, own)
     }
 
-    fn failed(&self, copy: CopyId, why: Failure) {
+    pub(crate) fn failed(&self, copy: CopyId, why: Failure, own: Option<QueryKey>) -> Mail<T> {
         let event = Event::Finished { copy, outcome: why.outcome() };
-        self.ended(copy, &event, CopyEnd::Failed(why), None);
+        self.ended(copy, CopyEnd::Failed(why), None, &event, own)
     }
 
-    fn stopped(&self, copy: CopyId) {
-        self.ended(copy, &Event::Stopped { copy }, CopyEnd::Stopped(None), None);
+    /// A copy stopped, for another reason than a decision of the kernel.
+    pub(crate) fn stopped(&self, copy: CopyId) {
+        let effects = self.note_stopped(copy);
+        self.carry_out(effects);
     }
 
-    fn ended(&self, copy: CopyId, event: &Event, end: CopyEnd, response: Option<T::Response>) {
+    fn note_stopped(&self, copy: CopyId) -> Effects<T> {
+        self.note_end(copy, CopyEnd::Stopped(None), None, &Event::Stopped { copy }, None)
+    }
+
+    fn ended(
+        &self,
+        copy: CopyId,
+        end: CopyEnd,
+        response: Option<T::Response>,
+        event: &Event,
+        own: Option<QueryKey>,
+    ) -> Mail<T> {
+        let effects = self.note_end(copy, end, response, event, own);
+        self.carry_out(effects)
+    }
+
+    fn note_end(
+        &self,
+        copy: CopyId,
+        end: CopyEnd,
+        response: Option<T::Response>,
+        event: &Event,
+        own: Option<QueryKey>,
+    ) -> Effects<T> {
         let mut state = self.lock();
         // A bad response is kept while its copy is still known.
         let response = match end {
@@ -190,11 +268,13 @@ impl<T: Transport> Inner<T> {
             _ => Self::hold(&mut state, copy, response, None),
         };
         // The kernel may give the slot away while it handles the event.
-        let Some(flight) = state.copies.remove(copy) else { return };
-        self.handle(state, event, Some(CopyResult { copy, ended: Some((flight, end)), response }));
+        let Some(flight) = state.copies.remove(copy) else { return Effects::new(own) };
+        let result = Some(CopyResult { copy, ended: Some((flight, end)), response });
+        self.note(state, self.clock.now(), Input { event, own, result })
     }
 
-    /// Keeps a bad response, or why there is none, in case no copy gives a good one; gives back what no query wants.
+    /// Keeps a bad response, or the reason why there is none, in case no copy gives a good one.
+    /// Returns a response that its query does not want.
     fn hold(
         state: &mut State<T>,
         copy: CopyId,
@@ -202,10 +282,7 @@ impl<T: Transport> Inner<T> {
         why: Option<Failure>,
     ) -> Option<T::Response> {
         let Some(flight) = state.copies.get(copy) else { return response };
-        let pending = state.queries.get(flight.query);
-        let Some(pending) = pending.filter(|pending| pending.ticket == flight.ticket) else {
-            return response;
-        };
+        let Some(pending) = state.queries.live(flight.query) else { return response };
         flight.heard = true;
         if response.is_some() {
             pending.held = response;
@@ -214,24 +291,30 @@ impl<T: Transport> Inner<T> {
         None
     }
 
-    fn handle(
-        &self,
-        state: MutexGuard<'_, State<T>>,
-        event: &Event,
-        result: Option<CopyResult<T>>,
-    ) {
-        self.handle_at(state, self.clock.now(), event, result);
+    fn handle(&self, state: MutexGuard<'_, State<T>>, input: Input<'_, T>) -> Mail<T> {
+        self.handle_at(state, self.clock.now(), input)
     }
 
     fn handle_at(
         &self,
+        state: MutexGuard<'_, State<T>>,
+        now: Timestamp,
+        input: Input<'_, T>,
+    ) -> Mail<T> {
+        let effects = self.note(state, now, input);
+        self.carry_out(effects)
+    }
+
+    /// Feeds the kernel, and releases the lock.
+    fn note(
+        &self,
         mut state: MutexGuard<'_, State<T>>,
         now: Timestamp,
-        event: &Event,
-        mut result: Option<CopyResult<T>>,
-    ) {
-        let mut effects = Effects::default();
-        self.decide(&mut state, now, event, result.as_mut(), &mut effects);
+        mut input: Input<'_, T>,
+    ) -> Effects<T> {
+        let mut effects = Effects::new(input.own);
+        self.decide(&mut state, now, &mut input, &mut effects);
+        let result = input.result;
         if let Some(CopyResult { ended: Some((flight, end)), .. }) = &result {
             let end = match *end {
                 CopyEnd::Stopped(_) => CopyEnd::Stopped(flight.stop_reason),
@@ -244,25 +327,24 @@ impl<T: Transport> Inner<T> {
         if let Some(CopyResult { ended: Some((flight, CopyEnd::Failed(why))), .. }) = &result {
             self.observer.copy_failed(flight.info, *why);
         }
-        // Responses without a taker are dropped here, outside of the lock.
+        // Responses that no query wants are dropped here, outside of the lock.
         drop(result);
-        self.carry_out(effects);
+        effects
     }
 
-    /// Feeds the kernel and does what it says, but for what takes longer than a lock should.
+    /// Feeds the kernel, and leaves its decisions in the tables and in `effects`.
     fn decide(
         &self,
         state: &mut State<T>,
         now: Timestamp,
-        event: &Event,
-        mut result: Option<&mut CopyResult<T>>,
-        effects: &mut Effects<T::Request>,
+        input: &mut Input<'_, T>,
+        effects: &mut Effects<T>,
     ) {
         let State { kernel, queries, copies, .. } = state;
-        for action in kernel.handle(now, event) {
+        for action in kernel.handle(now, input.event) {
             match *action {
                 Action::Start { copy, query, server, role, why } => {
-                    let Some(pending) = queries.get(query) else { continue };
+                    let Some((key, pending)) = queries.get(query) else { continue };
                     let info = CopyInfo { group: pending.group, server, role, why };
                     self.observer.copy_started(info, why);
                     if pending.started.is_none() {
@@ -270,42 +352,44 @@ impl<T: Transport> Inner<T> {
                         self.observer.query_started(pending.group, now.since(pending.arrived));
                     }
                     pending.copies += 1;
-                    let ticket = pending.ticket;
-                    let flight = Flight::new(copy, (query, ticket), info, now);
-                    copies.add(copy, flight);
-                    effects.launches.push(Launch {
-                        copy,
-                        server,
-                        role,
-                        request: pending.request.clone(),
-                    });
+                    let copy = Arc::new(Copy::new(copy, server, role));
+                    copies.add(Flight::new(Arc::clone(&copy), key, info, now));
+                    effects.start(queries, key, copy);
                 }
                 Action::Stop { copy, why } => {
-                    if let Some(flight) = copies.get(copy) {
-                        self.observer.copy_cancelled(flight.info, why);
-                        flight.stop(why);
-                    }
-                }
-                Action::Answer { query, copy } => {
-                    let here = result.as_deref_mut().filter(|result| result.copy == copy);
-                    Self::response(queries, copies, query, here, now);
-                }
-                Action::Fail { query, why, copy } => {
-                    // A copy that failed and still runs has only been silent for too long.
-                    let silent = copy.is_some_and(|copy| copies.get(copy).is_some());
-                    Self::fail(queries, query, why, silent);
-                }
-                Action::Shed { query, why } => {
-                    if let Some(pending) = queries.remove(query) {
-                        let _ = pending.reply.send(Err(QueryError::from_shed(why)));
-                    }
+                    let Some(flight) = copies.get(copy) else { continue };
+                    self.observer.copy_cancelled(flight.info, why);
+                    flight.stop_reason = Some(why);
+                    effects.signals.push(Signal::Stop(Arc::clone(&flight.copy)));
                 }
                 Action::Lose { copy } => {
-                    if let Some(flight) = copies.remove(copy) {
-                        flight.abort();
-                        let ran = now.since(flight.started);
-                        self.observer.copy_ended(flight.info, CopyEnd::Lost, flight.won, ran);
-                    }
+                    let Some(flight) = copies.remove(copy) else { continue };
+                    let ran = now.since(flight.started);
+                    self.observer.copy_ended(flight.info, CopyEnd::Lost, flight.won, ran);
+                    effects.signals.push(Signal::Stop(flight.copy));
+                }
+                Action::Answer { query, copy } => {
+                    let result = input.result.as_mut().filter(|result| result.copy == copy);
+                    let Some(result) = result else { continue };
+                    let Some(response) = result.response.take() else { continue };
+                    let flight = match &mut result.ended {
+                        Some((flight, _)) => Some(flight),
+                        None => copies.get(copy),
+                    };
+                    let Some(flight) = flight else { continue };
+                    (flight.won, flight.heard) = (true, true);
+                    effects.end(queries, query, |pending| {
+                        Ok(answer(pending, flight, response, now))
+                    });
+                }
+                Action::Fail { query, why, copy } => {
+                    // If the copy that failed is still running, it has only been silent for too
+                    // long.
+                    let silent = copy.is_some_and(|copy| copies.get(copy).is_some());
+                    effects.end(queries, query, |pending| Err(failure(pending, why, silent)));
+                }
+                Action::Shed { query, why } => {
+                    effects.end(queries, query, |_| Err(QueryError::from_shed(why)));
                 }
                 Action::Eject { server, why } => effects.ejected.push((server, why)),
                 Action::Restore { server } => effects.restored.push(server),
@@ -313,41 +397,6 @@ impl<T: Transport> Inner<T> {
             }
         }
         self.arm(state);
-    }
-
-    fn response(
-        queries: &mut Queries<T>,
-        copies: &mut Flights,
-        query: QueryId,
-        result: Option<&mut CopyResult<T>>,
-        now: Timestamp,
-    ) {
-        let Some(result) = result else { return };
-        let Some(pending) = queries.remove(query) else { return };
-        let flight = match &mut result.ended {
-            Some((flight, _)) => flight,
-            None => match copies.get(result.copy) {
-                Some(flight) => flight,
-                None => return,
-            },
-        };
-        (flight.won, flight.heard) = (true, true);
-        let Some(response) = result.response.take() else { return };
-        let CopyInfo { server, role, .. } = flight.info;
-        let took_ns = now.since(pending.arrived);
-        let queued_ns = pending.started.map_or(0, |at| at.since(pending.arrived));
-        let ran_ns = now.since(flight.started);
-        let copies = pending.copies;
-        let response = QueryResponse { response, server, role, queued_ns, took_ns, ran_ns, copies };
-        // Where the client has just left, the response goes back to the transport unread.
-        let _ = pending.reply.send(Ok(response));
-    }
-
-    fn fail(queries: &mut Queries<T>, query: QueryId, why: FailReason, silent: bool) {
-        let Some(pending) = queries.remove(query) else { return };
-        let silent = pending.held.is_none() && silent;
-        let why = if silent && why == FailReason::CopyFailed { FailReason::Timeout } else { why };
-        let _ = pending.reply.send(Err(QueryError::from_fail(why, pending.held, pending.failure)));
     }
 
     fn arm(&self, state: &mut State<T>) {
@@ -361,18 +410,44 @@ impl<T: Transport> Inner<T> {
         }
     }
 
-    fn carry_out(&self, effects: Effects<T::Request>) {
-        for (server, why) in effects.ejected {
-            self.ejected(server, EjectionCause::Ejected(why));
+    fn carry_out(&self, effects: Effects<T>) -> Mail<T> {
+        let Effects { mail, mut signals, .. } = effects;
+        self.report(effects.ejected, effects.restored, effects.probes);
+        // A copy that stops frees a slot. What the kernel decides then comes after what it decided
+        // before.
+        let mut at = 0;
+        while at < signals.len() {
+            match &signals[at] {
+                Signal::Wake(waker) => waker.wake_by_ref(),
+                Signal::Stop(copy) => {
+                    if copy.stop() {
+                        let more = self.note_stopped(copy.id());
+                        self.report(more.ejected, more.restored, more.probes);
+                        signals.extend(more.signals);
+                    }
+                }
+            }
+            at += 1;
         }
-        for server in effects.restored {
-            self.observer.restored(server);
-        }
-        self.probe(effects.probes);
-        self.launch(effects.launches);
+        mail
     }
 
-    /// Asks servers how they are; of more than [`MOST_PROBES`] at once, the further ones are not sent.
+    fn report(
+        &self,
+        ejected: Vec<(ServerId, EjectReason)>,
+        restored: Vec<ServerId>,
+        probes: Vec<ServerId>,
+    ) {
+        for (server, why) in ejected {
+            self.ejected(server, EjectionCause::Ejected(why));
+        }
+        for server in restored {
+            self.observer.restored(server);
+        }
+        self.probe(probes);
+    }
+
+    /// Sends load probes. Probes beyond [`MOST_PROBES`] at the same time are left out.
     fn probe(&self, servers: Vec<ServerId>) {
         for server in servers {
             if self.closed.load(Ordering::Relaxed) {
@@ -403,24 +478,85 @@ impl<T: Transport> Inner<T> {
         self.transport.close_idle(server);
     }
 
-    /// Starts the tasks of new copies. Outside of the lock, as a runtime that shuts down drops a
-    /// task at once, and its end is reported to us.
-    fn launch(&self, launches: Vec<Launch<T::Request>>) {
-        for launch in launches {
-            if self.closed.load(Ordering::Relaxed) {
-                return;
-            }
+    /// Lets the copies of a query that has ended run on in tasks of their own.
+    pub(crate) fn detach(&self, copies: impl IntoIterator<Item = Arc<Copy<T>>>) {
+        for copy in copies.into_iter().filter(|copy| !copy.is_over()) {
             let Some(me) = self.me.upgrade() else { return };
-            let copy = launch.copy;
-            let guard = Guard { inner: me, copy, ended: false };
-            // A task moves its future several times, and this one is large.
-            let run = Box::pin(run(guard, launch));
-            let task = spawning(|| self.runtime.spawn(run));
-            match self.lock().copies.get(copy) {
-                Some(flight) => flight.runs_as(task.abort_handle()),
-                // It has ended, or was lost with its server, in the meantime.
-                None => task.abort(),
+            let detached = Detached::new(me, copy);
+            if !self.closed.load(Ordering::Relaxed) {
+                spawning(|| self.runtime.spawn(detached));
             }
+        }
+    }
+}
+
+/// The response to a query.
+fn answer<T: Transport>(
+    pending: &Pending<T>,
+    flight: &Flight<T>,
+    response: T::Response,
+    now: Timestamp,
+) -> QueryResponse<T::Response> {
+    QueryResponse {
+        response,
+        server: flight.info.server,
+        role: flight.info.role,
+        queued_ns: pending.started.map_or(0, |at| at.since(pending.arrived)),
+        took_ns: now.since(pending.arrived),
+        ran_ns: now.since(flight.started),
+        copies: pending.copies,
+    }
+}
+
+/// Why a query has no good response. `silent` states whether its last copy is still running.
+fn failure<T: Transport>(
+    pending: &mut Pending<T>,
+    why: FailReason,
+    silent: bool,
+) -> QueryError<T::Response> {
+    let held = pending.held.take();
+    let timed_out = silent && held.is_none() && why == FailReason::CopyFailed;
+    let why = if timed_out { FailReason::Timeout } else { why };
+    QueryError::from_fail(why, held, pending.failure)
+}
+
+impl<T: Transport> Effects<T> {
+    fn new(own: Option<QueryKey>) -> Self {
+        Self {
+            own,
+            mail: Mail::default(),
+            signals: SmallVec::new(),
+            ejected: Vec::new(),
+            restored: Vec::new(),
+            probes: Vec::new(),
+        }
+    }
+
+    /// Leaves a copy for the future of its query to send.
+    fn start(&mut self, queries: &mut Queries<T>, key: QueryKey, copy: Arc<Copy<T>>) {
+        if self.own == Some(key) {
+            self.mail.starts.push(copy);
+        } else if let Some(pending) = queries.live(key) {
+            pending.mail.starts.push(copy);
+            self.signals.extend(pending.waker.take().map(Signal::Wake));
+        }
+    }
+
+    /// Ends a query.
+    fn end(
+        &mut self,
+        queries: &mut Queries<T>,
+        query: QueryId,
+        result: impl FnOnce(&mut Pending<T>) -> QueryResult<T>,
+    ) {
+        let Some((key, mut pending)) = queries.remove(query) else { return };
+        let end = result(&mut pending);
+        if self.own == Some(key) {
+            self.mail.end = Some(end);
+            // Copies of earlier events that the future has not seen.
+            self.mail.starts.append(&mut pending.mail.starts);
+        } else {
+            self.signals.extend(queries.end(pending, end).map(Signal::Wake));
         }
     }
 }
@@ -431,7 +567,7 @@ impl<T: Transport> OnTimeout for Inner<T> {
         state.armed.expired();
         let now = self.clock.now();
         if state.kernel.next_deadline() <= now {
-            self.handle_at(state, now, &Event::Tick, None);
+            self.handle_at(state, now, Input::of(&Event::Tick));
         } else {
             self.arm(&mut state);
         }
@@ -443,7 +579,7 @@ impl<T: Transport> Listener for Inner<T> {
         let mut state = self.lock();
         // The response of a loser goes unread from the start: that it may run on is the policy's choice.
         if state.copies.get(copy).is_some_and(|flight| flight.heard) {
-            self.handle(state, &Event::Unwanted { copy }, None);
+            self.handle(state, Input::of(&Event::Unwanted { copy }));
         }
     }
 
@@ -453,88 +589,5 @@ impl<T: Transport> Listener for Inner<T> {
 
     fn began(&self, copy: CopyId) {
         self.feed(&Event::Started { copy });
-    }
-}
-
-/// A copy to be started.
-struct Launch<R> {
-    copy: CopyId,
-    server: ServerId,
-    role: Role,
-    request: R,
-}
-
-/// Reports the end of a copy, however its task ends: a task that is aborted, or never polled, has
-/// stopped.
-struct Guard<T: Transport> {
-    inner: Arc<Inner<T>>,
-    copy: CopyId,
-    ended: bool,
-}
-
-impl<T: Transport> Guard<T> {
-    fn finished(mut self, outcome: Outcome, response: Option<T::Response>) {
-        self.ended = true;
-        self.inner.finished(self.copy, outcome, response);
-    }
-
-    fn failed(mut self, why: Failure) {
-        self.ended = true;
-        self.inner.failed(self.copy, why);
-    }
-}
-
-impl<T: Transport> Drop for Guard<T> {
-    fn drop(&mut self) {
-        if self.ended {
-        } else if SPAWNING.get() {
-            // The runtime has shut down. To report the end would start the next copy, to end here
-            // as well, one level of the stack deeper.
-            self.inner.close();
-        } else if std::thread::panicking() {
-            // A bug in the transport: to the kernel, the server failed.
-            self.inner.failed(self.copy, Failure::Panicked);
-        } else {
-            self.inner.stopped(self.copy);
-        }
-    }
-}
-
-thread_local! {
-    /// A task is being started on this thread.
-    static SPAWNING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-}
-
-/// Starts a task, and knows it if the runtime drops it at once.
-fn spawning<V>(spawn: impl FnOnce() -> V) -> V {
-    SPAWNING.set(true);
-    let spawned = spawn();
-    SPAWNING.set(false);
-    spawned
-}
-
-/// Sends the copy and reports what becomes of it.
-async fn run<T: Transport>(guard: Guard<T>, launch: Launch<T::Request>) {
-    let Launch { copy, server, role, request } = launch;
-    let cell = Arc::downgrade(&guard.inner) as Weak<dyn Listener>;
-    let sent = guard.inner.transport.send(server, request, CopyHandle { cell, copy, role }).await;
-    let Head { response, outcome, retry_after, feedback, tail } = match sent {
-        Ok(head) => head,
-        Err(why) => return guard.failed(why),
-    };
-    if let Some(feedback) = feedback {
-        guard.inner.heard(copy, feedback);
-    }
-    if let Some(after) = retry_after {
-        let ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
-        guard.inner.feed(&Event::RetryAfter { server, ns });
-    }
-    let Some(tail) = tail else { return guard.finished(outcome, Some(response)) };
-    if !guard.inner.responded(copy, outcome, response) {
-        return;
-    }
-    match tail.await {
-        Ok(()) => guard.finished(outcome, None),
-        Err(why) => guard.failed(why),
     }
 }

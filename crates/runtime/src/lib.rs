@@ -45,6 +45,7 @@
 
 mod cell;
 mod clock;
+mod copy;
 mod failure;
 pub mod http;
 mod inner;
@@ -52,17 +53,19 @@ mod learning;
 pub mod marks;
 mod observe;
 mod query;
+mod reply;
 mod services;
 pub mod stage;
 mod tables;
 mod timers;
 mod transport;
 
-pub use cell::{Cell, Reply};
+pub use cell::Cell;
 pub use failure::{Cause, Failure};
 pub use learning::{Learned, Learning};
 pub use observe::{CopyEnd, CopyInfo, EjectionCause, Observer, ProbeFailure};
 pub use query::{Query, QueryError, QueryResponse};
+pub use reply::Reply;
 pub use services::{ReplicaGroup, Services};
 pub use timers::{ManualTimers, Timers};
 pub use transport::{CopyHandle, Head, Tail, Transport};

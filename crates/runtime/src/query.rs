@@ -84,9 +84,6 @@ pub enum QueryError<R> {
         /// The reason why the last copy without a response failed.
         why: Option<Failure>,
     },
-    /// The cell is gone.
-    #[error("the service is shutting down")]
-    Closed,
 }
 
 /// In words that a client may read.

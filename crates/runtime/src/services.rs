@@ -5,9 +5,10 @@ use std::task::{Context, Poll};
 use curtail_kernel::ServerId;
 use tower::{Service, ServiceExt as _};
 
-use crate::cell::{Cell, Reply};
+use crate::cell::Cell;
 use crate::failure::Failure;
 use crate::query::{Query, QueryError, QueryResponse};
+use crate::reply::Reply;
 use crate::transport::{CopyHandle, Head, Transport};
 
 const NO_SERVICE: Failure = Failure::ConnectFailed(std::io::ErrorKind::NotFound);

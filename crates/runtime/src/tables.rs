@@ -1,10 +1,14 @@
 //! The live queries and copies of a cell, keyed by the kernel's ids.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::Waker;
+
 use curtail_kernel::{CopyId, GroupId, QueryId, StopReason, Timestamp};
 use slab::Slab;
-use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
+use smallvec::SmallVec;
 
+use crate::copy::Copy;
 use crate::failure::Failure;
 use crate::observe::CopyInfo;
 use crate::query::{QueryError, QueryResponse};
@@ -14,9 +18,28 @@ use crate::transport::Transport;
 pub(crate) type QueryResult<T> =
     Result<QueryResponse<<T as Transport>::Response>, QueryError<<T as Transport>::Response>>;
 
+/// A query. The kernel reuses ids, and the ticket distinguishes the queries that had the same id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct QueryKey {
+    pub(crate) id: QueryId,
+    pub(crate) ticket: u64,
+}
+
+/// The kernel's decisions about a query that the future of the query has not seen yet.
+pub(crate) struct Mail<T: Transport> {
+    /// Copies that must be sent.
+    pub(crate) starts: SmallVec<[Arc<Copy<T>>; 1]>,
+    pub(crate) end: Option<QueryResult<T>>,
+}
+
+impl<T: Transport> Default for Mail<T> {
+    fn default() -> Self {
+        Self { starts: SmallVec::new(), end: None }
+    }
+}
+
+/// A query that has not ended.
 pub(crate) struct Pending<T: Transport> {
-    pub(crate) request: T::Request,
-    pub(crate) reply: oneshot::Sender<QueryResult<T>>,
     pub(crate) group: GroupId,
     pub(crate) arrived: Timestamp,
     /// When its first copy started.
@@ -26,41 +49,81 @@ pub(crate) struct Pending<T: Transport> {
     pub(crate) held: Option<T::Response>,
     /// Why the last copy that failed without a response did.
     pub(crate) failure: Option<Failure>,
-    /// Tells a later user of the same index from this one.
-    pub(crate) ticket: u64,
+    pub(crate) mail: Mail<T>,
+    /// Wakes the future of the query. `None` if that future has already been woken.
+    pub(crate) waker: Option<Waker>,
+    ticket: u64,
 }
+
 
 pub(crate) struct Queries<T: Transport> {
     slab: Slab<Pending<T>>,
     tickets: u64,
+    /// Decisions about queries that have ended, by ticket, until the futures of the queries see them.
+    ended: BTreeMap<u64, Mail<T>>,
 }
 
 impl<T: Transport> Queries<T> {
     pub(crate) fn new() -> Self {
-        Self { slab: Slab::new(), tickets: 0 }
+        Self { slab: Slab::new(), tickets: 0, ended: BTreeMap::new() }
     }
 
-    pub(crate) fn add(
-        &mut self,
-        request: T::Request,
-        reply: oneshot::Sender<QueryResult<T>>,
-        group: GroupId,
-        arrived: Timestamp,
-    ) -> (QueryId, u64) {
+    pub(crate) fn add(&mut self, group: GroupId, arrived: Timestamp) -> QueryKey {
         self.tickets += 1;
         let ticket = self.tickets;
-        let (started, copies, held, failure) = (None, 0, None, None);
-        let pending =
-            Pending { request, reply, group, arrived, started, copies, held, failure, ticket };
-        (QueryId(self.slab.insert(pending) as u32), ticket)
+        let pending = Pending {
+            group,
+            arrived,
+            started: None,
+            copies: 0,
+            held: None,
+            failure: None,
+            mail: Mail::default(),
+            waker: None,
+            ticket,
+        };
+        QueryKey { id: QueryId(self.slab.insert(pending) as u32), ticket }
     }
 
-    pub(crate) fn get(&mut self, query: QueryId) -> Option<&mut Pending<T>> {
-        self.slab.get_mut(query.index())
+    /// Returns a query that the kernel refers to.
+    pub(crate) fn get(&mut self, query: QueryId) -> Option<(QueryKey, &mut Pending<T>)> {
+        let pending = self.slab.get_mut(query.index())?;
+        Some((QueryKey { id: query, ticket: pending.ticket }, pending))
     }
 
-    pub(crate) fn remove(&mut self, query: QueryId) -> Option<Pending<T>> {
-        self.slab.try_remove(query.index())
+    /// Returns a query, if it has not ended.
+    pub(crate) fn live(&mut self, key: QueryKey) -> Option<&mut Pending<T>> {
+        self.slab.get_mut(key.id.index()).filter(|pending| pending.ticket == key.ticket)
+    }
+
+    /// Removes a query that has ended.
+    pub(crate) fn remove(&mut self, query: QueryId) -> Option<(QueryKey, Pending<T>)> {
+        let pending = self.slab.try_remove(query.index())?;
+        Some((QueryKey { id: query, ticket: pending.ticket }, pending))
+    }
+
+    /// Keeps the result of a query until its future sees it. Returns the waker of that future.
+    pub(crate) fn end(&mut self, query: Pending<T>, end: QueryResult<T>) -> Option<Waker> {
+        self.ended.insert(query.ticket, Mail { end: Some(end), ..query.mail });
+        query.waker
+    }
+
+    /// Takes the decisions about a query, if there are any.
+    pub(crate) fn take_mail(&mut self, key: QueryKey) -> Option<Mail<T>> {
+        match self.live(key) {
+            Some(pending) if pending.mail.starts.is_empty() => None,
+            Some(pending) => Some(std::mem::take(&mut pending.mail)),
+            None => self.ended.remove(&key.ticket),
+        }
+    }
+
+    /// Sets the waker that is used when there are decisions about a query.
+    pub(crate) fn wake_with(&mut self, key: QueryKey, waker: &Waker) {
+        let Some(pending) = self.live(key) else { return };
+        // A waker of the same task need not be cloned again.
+        if pending.waker.as_ref().is_none_or(|old| !old.will_wake(waker)) {
+            pending.waker = Some(waker.clone());
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -68,77 +131,58 @@ impl<T: Transport> Queries<T> {
     }
 }
 
-pub(crate) struct Flight {
-    pub(crate) serial: u64,
-    /// Whose copy it was. The query may have ended: its ticket says.
-    pub(crate) query: QueryId,
-    pub(crate) ticket: u64,
+/// A copy that a server holds.
+pub(crate) struct Flight<T: Transport> {
+    pub(crate) copy: Arc<Copy<T>>,
+    /// The query may have ended.
+    pub(crate) query: QueryKey,
     pub(crate) info: CopyInfo,
     pub(crate) started: Timestamp,
     pub(crate) won: bool,
-    /// Its query took its response, or keeps it in case no better one comes.
+    /// Its query has taken its response, or keeps it in case no better one comes.
     pub(crate) heard: bool,
-    /// Not there yet while the task is being started.
-    task: Option<AbortHandle>,
     /// Why it was cancelled.
     pub(crate) stop_reason: Option<StopReason>,
 }
 
-impl Flight {
+impl<T: Transport> Flight<T> {
     pub(crate) fn new(
-        copy: CopyId,
-        (query, ticket): (QueryId, u64),
+        copy: Arc<Copy<T>>,
+        query: QueryKey,
         info: CopyInfo,
         started: Timestamp,
     ) -> Self {
-        let (serial, task, stop_reason) = (copy.serial, None, None);
-        let (won, heard) = (false, false);
-        Self { serial, query, ticket, info, started, won, heard, task, stop_reason }
-    }
-
-    pub(crate) fn stop(&mut self, why: StopReason) {
-        self.stop_reason = Some(why);
-        self.abort();
-    }
-
-    pub(crate) fn abort(&self) {
-        if let Some(task) = &self.task {
-            task.abort();
-        }
+        Self { copy, query, info, started, won: false, heard: false, stop_reason: None }
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
         self.stop_reason.is_some()
     }
+}
 
-    pub(crate) fn runs_as(&mut self, task: AbortHandle) {
-        if self.is_stopping() {
-            task.abort();
-        }
-        self.task = Some(task);
+pub(crate) struct Flights<T: Transport> {
+    flights: Vec<Option<Flight<T>>>,
+}
+
+impl<T: Transport> Flights<T> {
+    pub(crate) fn new() -> Self {
+        Self { flights: Vec::new() }
     }
-}
 
-#[derive(Default)]
-pub(crate) struct Flights {
-    flights: Vec<Option<Flight>>,
-}
-
-impl Flights {
-    pub(crate) fn add(&mut self, copy: CopyId, flight: Flight) {
-        let at = copy.slot as usize;
+    pub(crate) fn add(&mut self, flight: Flight<T>) {
+        let at = flight.copy.id().slot as usize;
         if self.flights.len() <= at {
             self.flights.resize_with(at + 1, || None);
         }
         self.flights[at] = Some(flight);
     }
 
-    pub(crate) fn get(&mut self, copy: CopyId) -> Option<&mut Flight> {
+    pub(crate) fn get(&mut self, copy: CopyId) -> Option<&mut Flight<T>> {
         let flight = self.flights.get_mut(copy.slot as usize)?.as_mut()?;
-        (flight.serial == copy.serial).then_some(flight)
+        (flight.copy.id().serial == copy.serial).then_some(flight)
     }
 
-    pub(crate) fn remove(&mut self, copy: CopyId) -> Option<Flight> {
+    pub(crate) fn remove(&mut self, copy: CopyId) -> Option<Flight<T>> {
         self.get(copy)?;
         self.flights[copy.slot as usize].take()
     }

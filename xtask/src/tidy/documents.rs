@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn every_crate_is_on_the_map() {
-        let crates = [("crates/kernel/Cargo.toml", ""), ("crates/http1/Cargo.toml", "")];
+        let crates = [("crates/kernel/Cargo.toml", ""), ("crates/http/Cargo.toml", "")];
         assert!(
             shown(&architecture(&Tree::of(&crates)))
                 .starts_with("ARCHITECTURE.md:1: it is missing")
@@ -136,7 +136,7 @@ mod tests {
         let findings = architecture(&Tree::of(&[crates[0], crates[1], map]));
         assert_eq!(
             shown(&findings),
-            "ARCHITECTURE.md:1: crates/http1 is missing; describe it there\n"
+            "ARCHITECTURE.md:1: crates/http is missing; describe it there\n"
         );
     }
 

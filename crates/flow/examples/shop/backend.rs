@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use curtail_flow::{Context, Flow, ResourceSpec, ServerLayer, Workflow};
-use curtail_http1::server::{Connection, ServerError};
-use curtail_http1::{Limits, Timeouts};
+use curtail_http::h1::server::{Connection, ServerError};
+use curtail_http::h1::{Limits, Timeouts};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use curtail_http1::BadResponse;
+use curtail_http::h1::BadResponse;
 use rustix::io::Errno;
 
 #[derive(Debug, Clone, thiserror::Error)]

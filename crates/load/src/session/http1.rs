@@ -1,7 +1,7 @@
 //! Finds the end of an HTTP/1.1 response.
 
 use bytes::BytesMut;
-use curtail_http1::{BadResponse, BodyDecoder, Decoded, Limits, ResponseHead, parse_response};
+use curtail_http::h1::{BadResponse, BodyDecoder, Decoded, Limits, ResponseHead, parse_response};
 
 use crate::session::fault::{Fault, Greeting};
 use crate::session::pipelined::Scan;

@@ -38,7 +38,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use bytes::{Bytes, BytesMut};
-use curtail_http1::ResponseHead;
+use curtail_http::h1::ResponseHead;
 
 use http1::Http1;
 use http2::Http2;

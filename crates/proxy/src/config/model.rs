@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use curtail_flow::metadata::MemberKey;
 use curtail_flow::{Discipline, WorkflowSpec};
-use curtail_http1 as http1;
+use curtail_http::h1;
 use curtail_kernel::{Limits, OutcomeTable, Policy};
 use curtail_runtime::http::{Health, Settings};
 use ipnet::IpNet;
@@ -57,8 +57,8 @@ pub(crate) struct Listen {
     /// `FILE:LINE` of the keys `http` and `admin`. An entry is `None` if its key is left out.
     pub(crate) places: [Option<String>; 2],
     pub(crate) max_connections: usize,
-    pub(crate) limits: http1::Limits,
-    pub(crate) timeouts: http1::Timeouts,
+    pub(crate) limits: h1::Limits,
+    pub(crate) timeouts: h1::Timeouts,
     /// Time limit for running requests after SIGTERM. If it is zero, the proxy does not wait for
     /// them.
     pub(crate) drain: Duration,

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::time::Duration;
 
-use curtail_http1::{Limits, Timeouts};
+use curtail_http::h1::{Limits, Timeouts};
 
 use super::check::key;
 use super::model::{Config, Listen, Log, LogFormat, LogLevel, Route, Service};

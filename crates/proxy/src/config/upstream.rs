@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use curtail_http1::{HEAD_BYTES_MAX, HEADERS_MAX, Limits};
+use curtail_http::h1::{HEAD_BYTES_MAX, HEADERS_MAX, Limits};
 use curtail_kernel::{Fault, Outcome, OutcomeTable};
 use curtail_runtime::http::Settings;
 

@@ -254,10 +254,10 @@ impl From<NoTarget> for Rejection {
     }
 }
 
-impl From<&curtail_http1::Reject> for Rejection {
-    fn from(reject: &curtail_http1::Reject) -> Self {
+impl From<&curtail_http::h1::Reject> for Rejection {
+    fn from(reject: &curtail_http::h1::Reject) -> Self {
         match reject.status() {
-            408 if matches!(reject, curtail_http1::Reject::BodyTimeout(..)) => Self::BodyTimeout,
+            408 if matches!(reject, curtail_http::h1::Reject::BodyTimeout(..)) => Self::BodyTimeout,
             408 => Self::HeadTimeout,
             413 => Self::BodyTooLarge,
             414 | 431 => Self::HeadTooLarge,

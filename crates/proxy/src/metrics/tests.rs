@@ -175,7 +175,7 @@ fn a_connection_is_open_until_its_guard_is_dropped() {
     drop(first);
     metrics.rejected(Rejection::Connections, 503, &"full");
     metrics.rejected(crate::route::NoTarget::MissingKey.into(), 400, &"no key");
-    metrics.rejected((&curtail_http1::Reject::BodyTimeout(5)).into(), 408, &"slow");
+    metrics.rejected((&curtail_http::h1::Reject::BodyTimeout(5)).into(), 408, &"slow");
     let text = metrics.render();
     has(&text, "curtail_connections 1");
     has(&text, "curtail_connections_accepted_total 2");

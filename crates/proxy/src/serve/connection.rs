@@ -3,8 +3,8 @@
 //! A client that closes its sending half is treated as if it had left. On the wire, the two cases
 //! look the same. Work for a client that has left would delay the clients that are still waiting.
 
-use curtail_http1::server::{self, Connection, ServerError};
-use curtail_http1::{RequestHead, Version};
+use curtail_http::h1::server::{self, Connection, ServerError};
+use curtail_http::h1::{RequestHead, Version};
 use curtail_kernel::stage::Priority;
 use curtail_runtime::http::{Http, PRIORITY, Request, Response, priority, type_of_service};
 use curtail_runtime::stage::{Permit, Stage};

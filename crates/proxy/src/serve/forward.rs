@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
-use curtail_http1::server::Request;
-use curtail_http1::{RequestHead, Version, WriteError};
+use curtail_http::h1::server::Request;
+use curtail_http::h1::{RequestHead, Version, WriteError};
 use curtail_runtime::{Query, http};
 use tokio::net::TcpStream;
 
@@ -116,8 +116,8 @@ fn path<'p>(head: &RequestHead, peer: &'p PeerAddrs) -> Cow<'p, [u8]> {
 
 #[cfg(test)]
 mod tests {
-    use curtail_http1::server::Connection;
-    use curtail_http1::{Limits, Timeouts};
+    use curtail_http::h1::server::Connection;
+    use curtail_http::h1::{Limits, Timeouts};
     use tokio::io::AsyncWriteExt as _;
 
     use super::*;

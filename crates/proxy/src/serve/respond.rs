@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use curtail_flow::Rejected;
-use curtail_http1::server::{Connection, ServerError};
-use curtail_http1::{BodyLength, Framing, ResponseHead, Version};
+use curtail_http::h1::server::{Connection, ServerError};
+use curtail_http::h1::{BodyLength, Framing, ResponseHead, Version};
 use curtail_runtime::http::{Body, BodyReceiver, Http, Response};
 use curtail_runtime::stage::Stage;
 use curtail_runtime::{Cell, QueryError, QueryResponse};
@@ -134,7 +134,6 @@ pub(super) async fn outcome(
     let (status, retry_after, ended) = match error {
         QueryError::QueueFull | QueryError::Expired => (503, Some("1"), RequestOutcome::Shed),
         QueryError::GaveWay => (503, None, RequestOutcome::Shed),
-        QueryError::Closed => (503, None, RequestOutcome::Failed),
         QueryError::Timeout => (504, None, RequestOutcome::Failed),
         QueryError::Failed { .. } => (502, None, RequestOutcome::Failed),
     };

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use curtail_flow::metadata::{BAGGAGE, GRPC_TIMEOUT, RATE, SPENT, write_call};
 use curtail_flow::{Admitted, Arrival, Context, Reason, Target};
-use curtail_http1::{RequestHead, ResponseHead};
+use curtail_http::h1::{RequestHead, ResponseHead};
 use curtail_kernel::ServerId;
 use curtail_runtime::http::{Response, Watch};
 use curtail_runtime::{QueryError, QueryResponse};

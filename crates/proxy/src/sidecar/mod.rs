@@ -18,7 +18,7 @@ mod traces;
 use std::sync::Arc;
 
 use curtail_flow::{BuildError, Config as FlowConfig, Flow, ResourceSpec, Target};
-use curtail_http1::RequestHead;
+use curtail_http::h1::RequestHead;
 
 use crate::config::{self, Config, FlowRole, Key};
 use crate::route;

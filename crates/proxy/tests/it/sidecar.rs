@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 
 use curtail_flow::metadata::{CallMeta, MemberKey, WorkflowName, parse_rate};
-use curtail_http1::server::Connection;
-use curtail_http1::{Limits, RequestHead, Timeouts};
+use curtail_http::h1::server::Connection;
+use curtail_http::h1::{Limits, RequestHead, Timeouts};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;

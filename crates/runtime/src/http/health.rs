@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use bytes::BytesMut;
-use curtail_http1::{BodyLength, Persistence, client, write_request};
+use curtail_http::h1::{BodyLength, Persistence, client, write_request};
 use curtail_kernel::{Outcome, ServerId};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};

@@ -12,7 +12,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use curtail_http1::ResponseHead;
+use curtail_http::h1::ResponseHead;
 use curtail_kernel::Feedback;
 
 /// The header that contains an ORCA load report.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use bytes::{Bytes, BytesMut};
-use curtail_http1::{BodyLength, Persistence, ResponseHead, WriteError, write_request};
+use curtail_http::h1::{BodyLength, Persistence, ResponseHead, WriteError, write_request};
 use curtail_kernel::ServerId;
 use tokio::sync::mpsc;
 

@@ -22,8 +22,8 @@ pub use priority::{PRIORITY, priority, type_of_service};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use curtail_http1::client::ClientError;
-use curtail_http1::{Framing, Limits};
+use curtail_http::h1::client::ClientError;
+use curtail_http::h1::{Framing, Limits};
 use curtail_kernel::{Outcome, OutcomeTable, Role, ServerId};
 
 use crate::failure::Failure;
@@ -134,7 +134,7 @@ impl Http {
         &self,
         pool: &Pool,
         request: &Request,
-    ) -> Result<(Stream, curtail_http1::ResponseHead), Failure> {
+    ) -> Result<(Stream, curtail_http::h1::ResponseHead), Failure> {
         if let Some(mut stream) = pool.reuse() {
             match stream.send(&request.wire, request.is_head).await {
                 Ok(head) => return Ok((stream, head)),

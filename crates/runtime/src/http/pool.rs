@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use curtail_http1::Limits;
-use curtail_http1::client::Connection;
+use curtail_http::h1::Limits;
+use curtail_http::h1::client::Connection;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use curtail_http1::ResponseHead;
+use curtail_http::h1::ResponseHead;
 
 const SERVICE_UNAVAILABLE: u16 = 503;
 

@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use curtail_kernel::{Action, CopyId, Event, Outcome, QueryId, ServerId, StopReason};
 use curtail_runtime::http::{Http, LoadReport, Request, Settings};
-use curtail_runtime::{Cell, ManualTimers, Query, Reply, Timers};
+use curtail_runtime::{Cell, ManualTimers, Query, Timers};
 use curtail_sim::script::{Entry, Log, Note, Script, Step, What};
 use tokio::time::Instant;
 
+use crate::client::Client;
 use crate::leaf::{Call, Door};
 use crate::replies;
 use crate::schedule::Schedule;
@@ -77,8 +78,8 @@ pub struct Conductor<'a> {
     result: Vec<u64>,
     /// For each query, the times that its next copies take.
     works: Vec<Works>,
-    /// The reply to each query, or `None` if its client has left.
-    replies: Vec<Option<Reply<Http>>>,
+    /// The client of each query, or `None` if it has left.
+    clients: Vec<Option<Client>>,
     epoch: Instant,
     now: u64,
 }
@@ -126,7 +127,7 @@ impl<'a> Conductor<'a> {
             copies: Vec::new(),
             result: Vec::new(),
             works: script.steps.iter().filter_map(Works::of).collect(),
-            replies: Vec::new(),
+            clients: Vec::new(),
             epoch: Instant::now(),
             now: 0,
         }
@@ -155,7 +156,7 @@ impl<'a> Conductor<'a> {
                 break;
             }
         }
-        replies::check(&self.entries, std::mem::take(&mut self.replies)).await
+        replies::check(&self.entries, std::mem::take(&mut self.clients)).await
     }
 
     async fn move_clock(&mut self, to: u64) {
@@ -167,12 +168,16 @@ impl<'a> Conductor<'a> {
     fn step(&mut self, what: What) {
         match what {
             What::Arrive { .. } => {
-                let target = format!("/{}", self.replies.len());
+                let target = format!("/{}", self.clients.len());
                 let request = Request::new("GET", &target, [("host", "leaf")], b"", true);
                 let query = Query::new(request.expect("a request that can be written"));
-                self.replies.push(Some(self.cell.query(query)));
+                self.clients.push(Some(Client::start(self.cell.query(query))));
             }
-            What::Leave(query) => self.replies[query as usize] = None,
+            What::Leave(query) => {
+                if let Some(client) = self.clients[query as usize].take() {
+                    client.leave();
+                }
+            },
             What::Up(server) => self.cell.server_up(ServerId(server)),
             What::Unhealthy(server) => self.cell.server_unhealthy(ServerId(server), true),
             What::Drain(server) => self.cell.server_draining(ServerId(server)),
@@ -263,10 +268,14 @@ impl<'a> Conductor<'a> {
                 let gone = state.call.has_gone();
                 Ok((!gone).then(|| format!("for the connection of lost c{} to end", copy.serial)))
             }
-            Action::Answer { .. }
-            | Action::Fail { .. }
-            | Action::Shed { .. }
-            | Action::Eject { .. }
+            Action::Answer { query, .. }
+            | Action::Fail { query, .. }
+            | Action::Shed { query, .. } => {
+                let client = self.clients[query.index()].as_ref();
+                let waits = client.is_some_and(|client| !client.has_result());
+                Ok(waits.then(|| format!("for the client of q{} to get its result", query.0)))
+            }
+            Action::Eject { .. }
             | Action::Restore { .. }
             | Action::Probe { .. } => Ok(None),
         }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use curtail_http1::server::Connection;
-use curtail_http1::{Limits, Timeouts};
+use curtail_http::h1::server::Connection;
+use curtail_http::h1::{Limits, Timeouts};
 use curtail_runtime::http::{LoadReport, ORCA};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;

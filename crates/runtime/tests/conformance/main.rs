@@ -7,6 +7,7 @@
 //! replays one of the random scenarios, and `CURTAIL_SCENARIOS` sets their number.
 #![allow(unreachable_pub)]
 
+mod client;
 mod compare;
 mod conductor;
 mod generate;

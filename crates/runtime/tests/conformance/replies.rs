@@ -1,11 +1,11 @@
 //! Checks that clients get the replies that the cell decided.
 
-use std::time::Duration;
-
 use curtail_kernel::{Action, FailReason, Role, ServerId, ShedReason};
-use curtail_runtime::http::Http;
-use curtail_runtime::{QueryError, Reply};
+use curtail_runtime::http::Response;
+use curtail_runtime::{QueryError, QueryResponse};
 use curtail_sim::script::{Entry, Note};
+
+use crate::client::Client;
 
 /// The end of a query, according to the log.
 #[derive(Clone, Copy)]
@@ -16,8 +16,8 @@ enum End {
 }
 
 /// Compares each reply with the log of its query.
-pub async fn check(log: &[Entry], replies: Vec<Option<Reply<Http>>>) -> Result<(), String> {
-    let mut ends = vec![None; replies.len()];
+pub async fn check(log: &[Entry], clients: Vec<Option<Client>>) -> Result<(), String> {
+    let mut ends = vec![None; clients.len()];
     let mut copies: Vec<(ServerId, Role)> = Vec::new();
     for entry in log {
         let Note::Action(action) = entry.what else { continue };
@@ -35,17 +35,19 @@ pub async fn check(log: &[Entry], replies: Vec<Option<Reply<Http>>>) -> Result<(
             | Action::Probe { .. } => {}
         }
     }
-    for (query, (end, reply)) in ends.into_iter().zip(replies).enumerate() {
-        let Some(reply) = reply else { continue };
-        let Some(end) = end else {
+    for (query, (end, client)) in ends.into_iter().zip(clients).enumerate() {
+        let Some(client) = client else { continue };
+        match (end, client.result()) {
             // The query waits for a server to return, and the scenario has ended.
-            let pending = tokio::time::timeout(Duration::ZERO, reply).await;
-            pending
-                .err()
-                .ok_or_else(|| format!("q{query} has not ended, but its client got a response"))?;
-            continue;
-        };
-        one(query, end, reply, &copies).await?;
+            (None, None) => {}
+            (None, Some(_)) => {
+                return Err(format!("q{query} has not ended, but its client got a response"));
+            }
+            (Some(_), None) => {
+                return Err(format!("q{query} has ended, and its client got nothing"));
+            }
+            (Some(end), Some(result)) => one(query, end, result, &copies).await?,
+        }
     }
     Ok(())
 }
@@ -53,12 +55,9 @@ pub async fn check(log: &[Entry], replies: Vec<Option<Reply<Http>>>) -> Result<(
 async fn one(
     query: usize,
     end: End,
-    reply: Reply<Http>,
+    result: Result<QueryResponse<Response>, QueryError<Response>>,
     copies: &[(ServerId, Role)],
 ) -> Result<(), String> {
-    // The reply is available already, so there is no wait.
-    let result = tokio::time::timeout(Duration::ZERO, reply).await;
-    let result = result.map_err(|_| format!("q{query} has ended, and its client got nothing"))?;
     let as_decided = match (end, &result) {
         (End::QueryResponse { copy }, Ok(response)) => {
             copies.get(copy as usize) == Some(&(response.server, response.role))

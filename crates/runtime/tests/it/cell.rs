@@ -201,10 +201,10 @@ async fn a_slot_is_taken_until_the_tail_ends() {
 async fn a_response_has_its_queue_run_and_total_time() {
     let servers = Scripted::new(&[&[Act::Respond(20), Act::Respond(7)]]);
     let cell = cell("psq", &servers, Limits::default());
-    let first = cell.query(Query::new("first"));
-    let second = cell.query(Query::new("second")).await.unwrap();
+    let (first, second) =
+        tokio::join!(cell.query(Query::new("first")), cell.query(Query::new("second")));
+    let (first, second) = (first.unwrap(), second.unwrap());
     assert_eq!((second.queued_ns, second.ran_ns, second.took_ns), (20 * MS, 7 * MS, 27 * MS));
-    let first = first.await.unwrap();
     assert_eq!((first.queued_ns, first.ran_ns, first.took_ns), (0, 20 * MS, 20 * MS));
 }
 

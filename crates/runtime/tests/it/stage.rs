@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ::http::Response;
 use bytes::BytesMut;
-use curtail_http1::{Limits, parse_response};
+use curtail_http::h1::{Limits, parse_response};
 use curtail_kernel::Feedback;
 use curtail_kernel::stage::Priority;
 use curtail_runtime::http::LoadReport;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use curtail_http1::server::Request;
+use curtail_http::h1::server::Request;
 use curtail_kernel::stage::Priority;
 use curtail_runtime::http::{ORCA, PRIORITY, priority};
 use curtail_runtime::stage::{Permit, Stage};

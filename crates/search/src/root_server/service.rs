@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use curtail_http1::server::Request;
+use curtail_http::h1::server::Request;
 use curtail_kernel::{GroupId, ServerId};
 use curtail_runtime::http::{self, Http};
 use curtail_runtime::{Cell, Learning};
@@ -99,7 +99,7 @@ impl Service for RootService {
 
 /// Returns the request to the leaves, rendered once for all of them. The target is unchanged,
 /// because the leaves draw service times from it if the request has no key.
-fn forward(request: &Request) -> Result<http::Request, curtail_http1::WriteError> {
+fn forward(request: &Request) -> Result<http::Request, curtail_http::h1::WriteError> {
     let key = request.head.header(QUERY_KEY).map(|key| (QUERY_KEY, key));
     let host: (&str, &[u8]) = ("host", b"leaf");
     let headers = [host].into_iter().chain(key);

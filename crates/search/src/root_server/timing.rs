@@ -117,7 +117,7 @@ mod tests {
         let leaf = b"real;dur=12345.678901, own;dur=12345.678901".as_slice();
         let one = ShardTiming::new(12_345_678_901, 12_345_678_901, Some(leaf));
         let text = ShardTiming::write_all((0..1_000).map(|shard| (shard, one)).collect());
-        assert!(text.len() < curtail_http1::Limits::default().head_bytes / 2, "{}", text.len());
+        assert!(text.len() < curtail_http::h1::Limits::default().head_bytes / 2, "{}", text.len());
         assert_eq!(ShardTiming::read_all(text.as_bytes()).len(), SHARDS_MAX);
     }
 }

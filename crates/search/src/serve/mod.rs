@@ -1,7 +1,7 @@
 //! The code that leaf and root servers share. It accepts, serves and drains connections.
 //!
 //! A server has at most [`CONNECTIONS_MAX`] connections, and each serves one request at a time.
-//! Additional clients wait in the listener's backlog. `curtail-http1` limits how many bytes a
+//! Additional clients wait in the listener's backlog. `curtail-http` limits how many bytes a
 //! connection holds.
 
 use std::future::Future;
@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use curtail_http1::server::{Connection, Request, ServerError};
-use curtail_http1::{Limits, Timeouts};
+use curtail_http::h1::server::{Connection, Request, ServerError};
+use curtail_http::h1::{Limits, Timeouts};
 use serde::Serialize;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use curtail_http1::server::Request;
+use curtail_http::h1::server::Request;
 use percent_encoding::percent_decode_str;
 
 use super::Reply;

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use curtail_http1::client::Connection;
-use curtail_http1::{BodyLength, Limits, Persistence, ResponseHead, write_request};
+use curtail_http::h1::client::Connection;
+use curtail_http::h1::{BodyLength, Limits, Persistence, ResponseHead, write_request};
 use curtail_kernel::Policy;
 use curtail_search::leaf_server::{Cancel, LeafConfig, LeafServer, LeafStats};
 use curtail_search::root_server::{RootConfig, RootServer};

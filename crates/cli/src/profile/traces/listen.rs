@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use curtail_http1::server::{Connection, Request, ServerError};
-use curtail_http1::{Limits, Timeouts};
+use curtail_http::h1::server::{Connection, Request, ServerError};
+use curtail_http::h1::{Limits, Timeouts};
 use curtail_probe::traces::parse::{ParseError, json, protobuf};
 use curtail_probe::traces::{Span, Traces};
 use indicatif::ProgressBar;

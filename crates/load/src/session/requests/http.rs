@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
-use curtail_http1::{BodyLength, Persistence, WriteError, write_request};
+use curtail_http::h1::{BodyLength, Persistence, WriteError, write_request};
 use serde::Deserialize;
 
 use super::{Rendered, Texts, refused, with_key};

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use bytes::BytesMut;
-use curtail_http1::{BodyDecoder, Decoded, Limits, parse_response};
+use curtail_http::h1::{BodyDecoder, Decoded, Limits, parse_response};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 

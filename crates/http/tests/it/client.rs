@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use bytes::BytesMut;
-use curtail_http1::client::{ClientError, Connection, IdleEvent};
-use curtail_http1::server;
-use curtail_http1::{
+use curtail_http::h1::client::{ClientError, Connection, IdleEvent};
+use curtail_http::h1::server;
+use curtail_http::h1::{
     BadResponse, BodyError, BodyLength, Limits, Persistence, Timeouts, write_request,
 };
 use proptest::prelude::*;
@@ -290,8 +290,8 @@ async fn roundtrip(bodies: &[(usize, bool, bool)], pipe_bytes: usize) {
             let keep = Persistence::Default;
             write_request(&mut request, "POST", "/echo", headers, framing, keep).unwrap();
             if chunked {
-                body.chunks(700).for_each(|part| curtail_http1::write_chunk(&mut request, part));
-                request.extend_from_slice(curtail_http1::LAST_CHUNK);
+                body.chunks(700).for_each(|part| curtail_http::h1::write_chunk(&mut request, part));
+                request.extend_from_slice(curtail_http::h1::LAST_CHUNK);
             } else {
                 request.extend_from_slice(&body);
             }
@@ -305,13 +305,13 @@ async fn roundtrip(bodies: &[(usize, bool, bool)], pipe_bytes: usize) {
         for &(_, _, chunked) in bodies {
             let request = server.next_request().await.unwrap().unwrap();
             if chunked {
-                server.start_response(200, curtail_http1::NO_HEADERS, BodyLength::Chunked).unwrap();
+                server.start_response(200, curtail_http::h1::NO_HEADERS, BodyLength::Chunked).unwrap();
                 for part in request.body.chunks(5000) {
                     server.write_body(part).await.unwrap();
                 }
                 server.finish_body().await.unwrap();
             } else {
-                server.respond(200, curtail_http1::NO_HEADERS, &request.body).await.unwrap();
+                server.respond(200, curtail_http::h1::NO_HEADERS, &request.body).await.unwrap();
             }
         }
         assert!(server.next_request().await.unwrap().is_none());

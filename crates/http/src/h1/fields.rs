@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::framing::{Digest, Framing, Version};
-use crate::token::list;
+use crate::h1::framing::{Digest, Framing, Version};
+use crate::h1::token::list;
 
 /// Where a name and its value are in the head.
 #[derive(Debug, Clone, Copy)]
@@ -118,7 +118,7 @@ impl Fields {
     }
 
     /// Returns the fields that a proxy relays: all except the hop-by-hop ones
-    /// ([`is_hop_by_hop`](crate::is_hop_by_hop)) and those that `Connection` names (RFC 9110
+    /// ([`is_hop_by_hop`](crate::h1::is_hop_by_hop)) and those that `Connection` names (RFC 9110
     /// §7.6.1). `Host` is returned even if `Connection` names it.
     pub fn end_to_end(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let listed = self.listed_by_connection();

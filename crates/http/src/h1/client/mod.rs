@@ -21,10 +21,10 @@ use std::task::{Context, Poll, Waker};
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::body::{BodyDecoder, Decoded};
-use crate::io::{fill, is_reset, poll_fill};
-use crate::limits::Limits;
-use crate::response::{BadResponse, ResponseHead, parse_response};
+use crate::h1::body::{BodyDecoder, Decoded};
+use crate::h1::io::{fill, is_reset, poll_fill};
+use crate::h1::limits::Limits;
+use crate::h1::response::{BadResponse, ResponseHead, parse_response};
 
 use transport::Transport;
 
@@ -121,7 +121,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.transport.stream()
     }
 
-    /// Sends a request and reads the head of its response. [`write_request`](crate::write_request)
+    /// Sends a request and reads the head of its response. [`write_request`](crate::h1::write_request)
     /// renders the bytes to send. Interim responses (1xx) are skipped. `is_head` states whether the
     /// method is HEAD.
     ///

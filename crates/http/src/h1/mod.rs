@@ -46,8 +46,8 @@
 //! # A server
 //!
 //! ```
-//! use curtail_http1::server::{Connection, ServerError};
-//! use curtail_http1::{Limits, Timeouts};
+//! use curtail_http::h1::server::{Connection, ServerError};
+//! use curtail_http::h1::{Limits, Timeouts};
 //! use tokio::io::{AsyncRead, AsyncWrite};
 //!
 //! async fn serve<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> Result<(), ServerError> {

@@ -1,7 +1,7 @@
 //! Reasons why a request is rejected, with their statuses.
 
-use crate::body::BodyError;
-use crate::framing::FramingFault;
+use crate::h1::body::BodyError;
+use crate::h1::framing::FramingFault;
 
 /// A request that gets an error response, after which the connection is closed, because the bytes
 /// that follow cannot be trusted. The text describes the error and names the limit.
@@ -27,16 +27,16 @@ pub enum Reject {
     #[error("the body of the request took longer than {0} ms")]
     BodyTimeout(u64),
     /// 413: the declared or received body is longer than
-    /// [`Limits::body_bytes`](crate::Limits::body_bytes).
+    /// [`Limits::body_bytes`](crate::h1::Limits::body_bytes).
     #[error("request body longer than {0} bytes")]
     BodyTooLarge(usize),
-    /// 414: the request line alone fills [`Limits::head_bytes`](crate::Limits::head_bytes).
+    /// 414: the request line alone fills [`Limits::head_bytes`](crate::h1::Limits::head_bytes).
     #[error("request line longer than {0} bytes")]
     TargetTooLong(usize),
-    /// 431: the head is longer than [`Limits::head_bytes`](crate::Limits::head_bytes).
+    /// 431: the head is longer than [`Limits::head_bytes`](crate::h1::Limits::head_bytes).
     #[error("request head longer than {0} bytes")]
     HeadTooLarge(usize),
-    /// 431: there are more fields than [`Limits::headers`](crate::Limits::headers).
+    /// 431: there are more fields than [`Limits::headers`](crate::h1::Limits::headers).
     #[error("more than {0} header fields")]
     TooManyHeaders(usize),
     /// 501: the method is CONNECT.

@@ -26,12 +26,12 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
 
-use crate::framing::Version;
-use crate::io::fill;
-use crate::limits::{Limits, Timeouts};
-use crate::reject::Reject;
-use crate::request::RequestHead;
-use crate::write::WriteError;
+use crate::h1::framing::Version;
+use crate::h1::io::fill;
+use crate::h1::limits::{Limits, Timeouts};
+use crate::h1::reject::Reject;
+use crate::h1::request::RequestHead;
+use crate::h1::write::WriteError;
 
 /// Why a [`Connection`] serves no further request.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +43,7 @@ pub enum ServerError {
     #[error("the client closed the connection during a request")]
     IncompleteMessage,
     /// The client did not read its response within
-    /// [`Timeouts::write`](crate::Timeouts::write).
+    /// [`Timeouts::write`](crate::h1::Timeouts::write).
     #[error("the client did not read its response within {0} ms")]
     WriteTimeout(u64),
     /// The transport failed.

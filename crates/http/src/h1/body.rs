@@ -2,9 +2,9 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::framing::Framing;
-use crate::limits::Limits;
-use crate::token::{is_token, is_value};
+use crate::h1::framing::Framing;
+use crate::h1::limits::Limits;
+use crate::h1::token::{is_token, is_value};
 
 /// Why bytes are not a valid chunked body (RFC 9112 §7.1). The connection can no longer be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -24,15 +24,15 @@ pub enum BodyError {
     /// A trailer line is not a header field.
     #[error("malformed trailer field")]
     Trailer,
-    /// The line is longer than [`Limits::chunk_line_bytes`](crate::Limits::chunk_line_bytes).
+    /// The line is longer than [`Limits::chunk_line_bytes`](crate::h1::Limits::chunk_line_bytes).
     #[error("chunk size line longer than {0} bytes")]
     LineTooLong(usize),
     /// All extensions together are longer than
-    /// [`Limits::chunk_extension_bytes`](crate::Limits::chunk_extension_bytes).
+    /// [`Limits::chunk_extension_bytes`](crate::h1::Limits::chunk_extension_bytes).
     #[error("more than {0} bytes of chunk extensions")]
     ExtensionsTooLong(usize),
     /// All trailer fields together are longer than
-    /// [`Limits::trailer_bytes`](crate::Limits::trailer_bytes).
+    /// [`Limits::trailer_bytes`](crate::h1::Limits::trailer_bytes).
     #[error("more than {0} bytes of trailer fields")]
     TrailersTooLong(usize),
 }

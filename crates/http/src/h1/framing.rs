@@ -1,7 +1,7 @@
 //! Determines the length of a body and whether the connection persists, in one pass over the fields
 //! of a head.
 
-use crate::token::{list, trim};
+use crate::h1::token::{list, trim};
 
 /// How the end of a body is found (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 
 use bytes::{BufMut, BytesMut};
 
-use crate::token::{is_token, is_value};
+use crate::h1::token::{is_token, is_value};
 
 /// An empty list of header fields, to be passed to the writers as `headers`.
 pub const NO_HEADERS: [(&str, &str); 0] = [];

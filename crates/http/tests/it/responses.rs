@@ -2,7 +2,7 @@
 
 use crate::common::{all_verdicts, cuts, head_limits, nearly};
 use bytes::BytesMut;
-use curtail_http1::{
+use curtail_http::h1::{
     BadResponse, BodyLength, Framing, Limits, NO_HEADERS, Persistence, ResponseHead, Version,
     WriteError, parse_request, parse_response, write_request, write_response_head,
 };

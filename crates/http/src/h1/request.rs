@@ -5,12 +5,12 @@ use std::ops::Deref;
 
 use bytes::{Buf, BytesMut};
 
-use crate::fields::{Fields, position};
-use crate::framing::{Digest, Framing, Version, decimal};
-use crate::limits::{HEADERS_MAX, Limits};
-use crate::reject::Reject;
-use crate::scan::{ScanFault, head_end};
-use crate::token::{is_token, is_token_byte};
+use crate::h1::fields::{Fields, position};
+use crate::h1::framing::{Digest, Framing, Version, decimal};
+use crate::h1::limits::{HEADERS_MAX, Limits};
+use crate::h1::reject::Reject;
+use crate::h1::scan::{ScanFault, head_end};
+use crate::h1::token::{is_token, is_token_byte};
 
 /// The head of a request (RFC 9112 §3, §5). It owns the bytes that it was parsed from, and cloning
 /// shares them.

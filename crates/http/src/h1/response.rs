@@ -5,11 +5,11 @@ use std::ops::Deref;
 
 use bytes::BytesMut;
 
-use crate::body::BodyError;
-use crate::fields::Fields;
-use crate::framing::{Digest, Framing, FramingFault, Version};
-use crate::limits::{HEADERS_MAX, Limits};
-use crate::scan::{ScanFault, head_end};
+use crate::h1::body::BodyError;
+use crate::h1::fields::Fields;
+use crate::h1::framing::{Digest, Framing, FramingFault, Version};
+use crate::h1::limits::{HEADERS_MAX, Limits};
+use crate::h1::scan::{ScanFault, head_end};
 
 /// Why bytes are not a valid response. The connection can no longer be used, and the server that
 /// sent them is at fault.
@@ -30,10 +30,10 @@ pub enum BadResponse {
     /// There are more interim responses (1xx) than a client reads.
     #[error("more than {0} interim responses")]
     TooManyInterim(usize),
-    /// The head is longer than [`Limits::head_bytes`](crate::Limits::head_bytes).
+    /// The head is longer than [`Limits::head_bytes`](crate::h1::Limits::head_bytes).
     #[error("the head of the response is longer than {0} bytes")]
     HeadTooLarge(usize),
-    /// There are more fields than [`Limits::headers`](crate::Limits::headers).
+    /// There are more fields than [`Limits::headers`](crate::h1::Limits::headers).
     #[error("more than {0} header fields in the response")]
     TooManyHeaders(usize),
     /// The length of the body cannot be trusted (RFC 9112 §6).

@@ -7,11 +7,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout_at};
 
 use super::{Connection, Exchange, Request, ServerError, deadline, millis};
-use crate::body::{BodyDecoder, Decoded};
-use crate::framing::Framing;
-use crate::io::{fill, is_reset};
-use crate::reject::Reject;
-use crate::request::{RequestHead, parse_request};
+use crate::h1::body::{BodyDecoder, Decoded};
+use crate::h1::framing::Framing;
+use crate::h1::io::{fill, is_reset};
+use crate::h1::reject::Reject;
+use crate::h1::request::{RequestHead, parse_request};
 
 /// How far the next request has come. Kept in the connection, so that waiting for a request can be
 /// cancelled and taken up again.
@@ -91,7 +91,7 @@ impl Collected {
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Waits for the next request and reads all of it, including the body, so that a slow client
     /// never occupies a replica. The body may have up to
-    /// [`Limits::body_bytes`](crate::Limits::body_bytes).
+    /// [`Limits::body_bytes`](crate::h1::Limits::body_bytes).
     ///
     /// Calls [`next_head`](Connection::next_head) and [`read_body`](Connection::read_body). Their
     /// documentation explains `None`, the errors, and cancellation.
@@ -107,10 +107,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Waits for the head of the next request, and leaves its body to
     /// [`read_body`](Connection::read_body). If a response begins before the body has been read, it
     /// is the last one on the connection. A declared length above
-    /// [`Limits::body_bytes`](crate::Limits::body_bytes) is rejected here.
+    /// [`Limits::body_bytes`](crate::h1::Limits::body_bytes) is rejected here.
     ///
     /// Returns `None` if no request follows: the client closed the connection between requests, or
-    /// sent nothing for [`Timeouts::idle`](crate::Timeouts::idle), or the last response announced
+    /// sent nothing for [`Timeouts::idle`](crate::h1::Timeouts::idle), or the last response announced
     /// the close. Pipelined requests are returned one by one, in order (RFC 9112 §9.3.2).
     ///
     /// This method is cancel safe: the next call continues with the same deadlines.

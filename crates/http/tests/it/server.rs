@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use curtail_http1::server::{Connection, Request, ServerError};
-use curtail_http1::{BodyLength, Limits, NO_HEADERS, Reject, Timeouts, WriteError};
+use curtail_http::h1::server::{Connection, Request, ServerError};
+use curtail_http::h1::{BodyLength, Limits, NO_HEADERS, Reject, Timeouts, WriteError};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::{Instant, sleep, timeout};
 

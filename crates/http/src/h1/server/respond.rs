@@ -5,9 +5,9 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout_at;
 
 use super::{Connection, Exchange, ServerError, deadline, millis};
-use crate::framing::Version;
-use crate::reject::Reject;
-use crate::write::{
+use crate::h1::framing::Version;
+use crate::h1::reject::Reject;
+use crate::h1::write::{
     BodyLength, LAST_CHUNK, Persistence, WriteError, reason_phrase, write_chunk_line,
     write_response_head,
 };
@@ -66,7 +66,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Sends a part of the body, after [`start_response`](Connection::start_response). Returns when
     /// the transport has accepted it. Fails if that takes longer than
-    /// [`Timeouts::write`](crate::Timeouts::write).
+    /// [`Timeouts::write`](crate::h1::Timeouts::write).
     pub async fn write_body(&mut self, data: &[u8]) -> Result<(), ServerError> {
         let outgoing = self.outgoing()?;
         if data.is_empty() {

@@ -4,7 +4,7 @@
 use std::fmt::Debug;
 
 use bytes::BytesMut;
-use curtail_http1::Limits;
+use curtail_http::h1::Limits;
 use proptest::prelude::*;
 
 /// Passes `input` to `step` in pieces of the given sizes (repeated), and collects the results of

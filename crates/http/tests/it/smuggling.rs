@@ -1,7 +1,7 @@
 //! Requests and responses that two recipients could read as different messages are rejected.
 
 use bytes::BytesMut;
-use curtail_http1::{
+use curtail_http::h1::{
     BadResponse, Framing, FramingFault, Limits, Reject, parse_request, parse_response,
 };
 

@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::io::poll_fill;
+use crate::h1::io::poll_fill;
 
 /// A stream, and what of the current request it has not yet taken.
 #[derive(Debug)]

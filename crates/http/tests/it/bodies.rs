@@ -2,7 +2,7 @@
 
 use crate::common::{cuts, feed, nearly};
 use bytes::BytesMut;
-use curtail_http1::{
+use curtail_http::h1::{
     BodyDecoder, BodyError, Decoded, Framing, IncompleteBody, LAST_CHUNK, Limits, write_chunk,
 };
 use proptest::prelude::*;
