@@ -113,7 +113,8 @@ pub(super) struct Run {
     pub(super) then_get: Option<String>,
     /// The name of a function in `steps.rs` that processes the run's part of the document.
     pub(super) step: Option<String>,
-    /// Whether any exit code is accepted.
+    /// Whether any exit code is accepted, and servers that do not start. The document then contains
+    /// none of the run's figures.
     pub(super) may_fail: bool,
 }
 

