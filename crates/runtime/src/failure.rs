@@ -17,9 +17,15 @@ pub enum Failure {
     /// There was no connection within the timeout.
     #[error("no connection within {0:?}")]
     ConnectTimeout(Duration),
+    /// The TLS handshake failed, so no part of the request was sent.
+    #[error("the TLS handshake failed; the debug log has the reason")]
+    Handshake,
     /// The connection ended before the response began.
     #[error("the connection closed before the response")]
     Reset,
+    /// The server reset the stream, with this error code (RFC 9113 §7).
+    #[error("the server reset the stream with error code {0}")]
+    StreamReset(u32),
     /// The connection ended in the middle of the response.
     #[error("the connection closed during the response")]
     Incomplete,
@@ -38,6 +44,9 @@ pub enum Failure {
     /// This side has no descriptor, port or buffer left.
     #[error("no local descriptor, port or buffer is left: {0}")]
     Resources(io::ErrorKind),
+    /// The request cannot be sent in the server's version of HTTP.
+    #[error("the request cannot be sent in this version of HTTP")]
+    Unsendable,
     /// This side no longer needed the result.
     #[error("given up")]
     GivenUp,
@@ -51,16 +60,20 @@ impl Failure {
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self {
-            Self::ConnectFailed(_) | Self::ConnectTimeout(_) => {
+            Self::ConnectFailed(_) | Self::ConnectTimeout(_) | Self::Handshake => {
                 Outcome::Failed(Fault::ConnectFailed)
             }
-            Self::Reset | Self::Incomplete | Self::Io(_) | Self::Stalled(_) => {
+            Self::Reset
+            | Self::StreamReset(_)
+            | Self::Incomplete
+            | Self::Io(_)
+            | Self::Stalled(_) => {
                 Outcome::Failed(Fault::Reset)
             }
             Self::BodyTooLarge(_) => Outcome::OverLimit,
             Self::BadResponse(why) if why.is_over_a_limit() => Outcome::OverLimit,
             Self::BadResponse(_) | Self::Panicked => Outcome::Failed(Fault::Malformed),
-            Self::Resources(_) | Self::GivenUp => Outcome::Local,
+            Self::Resources(_) | Self::Unsendable | Self::GivenUp => Outcome::Local,
         }
     }
 
@@ -68,14 +81,14 @@ impl Failure {
     #[must_use]
     pub fn cause(&self) -> Cause {
         match self {
-            Self::ConnectFailed(_) => Cause::ConnectFailed,
+            Self::ConnectFailed(_) | Self::Handshake => Cause::ConnectFailed,
             Self::ConnectTimeout(_) => Cause::ConnectTimeout,
-            Self::Reset | Self::Io(_) => Cause::Reset,
+            Self::Reset | Self::StreamReset(_) | Self::Io(_) => Cause::Reset,
             Self::Incomplete => Cause::Incomplete,
             Self::Stalled(_) => Cause::Stalled,
             Self::BodyTooLarge(_) => Cause::BodyTooLarge,
             Self::BadResponse(why) => Cause::of(why),
-            Self::Resources(_) | Self::GivenUp | Self::Panicked => Cause::Local,
+            Self::Resources(_) | Self::Unsendable | Self::GivenUp | Self::Panicked => Cause::Local,
         }
     }
 }

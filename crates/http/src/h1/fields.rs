@@ -67,6 +67,11 @@ impl Fields {
         self.head = buf.split_to(length).freeze();
     }
 
+    /// Marks a head that was received as HTTP/2 and that frames the body in this way.
+    pub(crate) fn set_http2(&mut self, framing: Framing) {
+        (self.version, self.framing, self.keep_alive) = (Version::Http2, framing, true);
+    }
+
     /// Returns the version of the message.
     pub fn version(&self) -> Version {
         self.version

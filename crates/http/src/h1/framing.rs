@@ -10,19 +10,33 @@ pub enum Framing {
     Empty,
     /// The body has this many bytes (`Content-Length`).
     Length(u64),
-    /// The body has `Transfer-Encoding: chunked`.
+    /// The body ends with its last chunk or, in HTTP/2, with its last frame.
     Chunked,
     /// The body lasts until the peer closes. Responses only.
     UntilClose,
 }
 
-/// The version in the first line of a message. Others are rejected.
+/// The version of a message. Others are rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// HTTP/1.0: no chunked coding, and the connection closes unless `Connection: keep-alive`.
     Http10,
     /// HTTP/1.1.
     Http11,
+    /// HTTP/2. Its messages have the fields of HTTP/1.1, and frames of their own.
+    Http2,
+}
+
+impl Version {
+    /// Returns the value of `Via` by which a proxy called `curtail` announces that it received a
+    /// message of this version (RFC 9110 §7.6.3).
+    pub fn via(self) -> &'static [u8] {
+        match self {
+            Version::Http10 => b"1.0 curtail",
+            Version::Http11 => b"1.1 curtail",
+            Version::Http2 => b"2.0 curtail",
+        }
+    }
 }
 
 /// Why the length of a body cannot be trusted (RFC 9112 §6.1–6.3). With each of these, two
@@ -137,7 +151,7 @@ impl Digest {
 
     /// Returns whether the sender keeps the connection open after this message (RFC 9112 §9.3).
     pub(crate) fn persists(&self, version: Version) -> bool {
-        !self.close && (version == Version::Http11 || self.keep_alive)
+        !self.close && (version != Version::Http10 || self.keep_alive)
     }
 }
 

@@ -33,7 +33,7 @@
 //! - The cost of the proxy is the CPU time that it spends on a request. With this crate, a request
 //!   is parsed once and written once, and its fields require one allocation.
 //!
-//! In return, this crate does less: no HTTP/2, no upgrades, no CONNECT, and no trailers (they are
+//! In return, this crate does less: no upgrades, no CONNECT, and no trailers (they are
 //! checked and dropped). A request body is available only as a whole.
 //!
 //! # Strictness
@@ -100,6 +100,6 @@ pub use reject::Reject;
 pub use request::{RequestHead, parse_request};
 pub use response::{BadResponse, ResponseHead, parse_response};
 pub use write::{
-    BodyLength, LAST_CHUNK, NO_HEADERS, Persistence, WriteError, reason_phrase, write_chunk,
-    write_request, write_response_head,
+    BodyLength, LAST_CHUNK, NO_HEADERS, Persistence, WriteError, check_request_line, reason_phrase,
+    write_chunk, write_lines, write_request, write_request_of_lines, write_response_head,
 };

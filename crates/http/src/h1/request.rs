@@ -76,6 +76,14 @@ impl RequestHead {
     }
 }
 
+impl RequestHead {
+    /// See [`Fields::set_http2`].
+    pub(crate) fn set_http2(&mut self, framing: Framing) {
+        self.fields.set_http2(framing);
+        self.expects_continue = false;
+    }
+}
+
 /// Takes the head of a request, including its empty line, from the start of `buf`. Returns `None`
 /// if more bytes are needed. Drops empty lines before the head (RFC 9112 §2.2).
 ///
@@ -232,7 +240,7 @@ fn check_host(
 ) -> Result<(), Reject> {
     match (digest.hosts, version) {
         (0, Version::Http10) => return Ok(()),
-        (0, Version::Http11) => return Err(Reject::Malformed("no Host")),
+        (0, Version::Http11 | Version::Http2) => return Err(Reject::Malformed("no Host")),
         (1, _) => {}
         _ => return Err(Reject::Malformed("more than one Host")),
     }

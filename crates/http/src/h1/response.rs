@@ -97,6 +97,13 @@ impl ResponseHead {
     }
 }
 
+impl ResponseHead {
+    /// See [`Fields::set_http2`].
+    pub(crate) fn set_http2(&mut self, framing: Framing) {
+        self.fields.set_http2(framing);
+    }
+}
+
 /// Takes the head of a response, including its empty line, from the start of `buf`. Returns `None`
 /// if more bytes are needed. `to_head` states whether the request was a HEAD request. The response
 /// to such a request has no body, regardless of its fields.

@@ -74,12 +74,7 @@ pub fn write_request<N: AsRef<[u8]>, V: AsRef<[u8]>>(
     body: BodyLength,
     persistence: Persistence,
 ) -> Result<(), WriteError> {
-    if !is_token(method.as_bytes()) {
-        return Err(WriteError::Method);
-    }
-    if target.is_empty() || !target.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(WriteError::Target);
-    }
+    check_request_line(method, target)?;
     let body = match body {
         BodyLength::UntilClose => return Err(WriteError::UntilClose),
         BodyLength::Known(0) if !matches!(method, "POST" | "PUT" | "PATCH") => BodyLength::None,
@@ -87,10 +82,44 @@ pub fn write_request<N: AsRef<[u8]>, V: AsRef<[u8]>>(
     };
     let start = buf.len();
     put(buf, [method.as_bytes(), b" ", target.as_bytes(), b" HTTP/1.1\r\n"]);
-    let skip = |name: &[u8]| is_owned(name) || name.eq_ignore_ascii_case(b"expect");
-    write_fields(buf, start, headers, skip)?;
+    write_lines(buf, headers).inspect_err(|_| buf.truncate(start))?;
     write_end(buf, body, persistence);
     Ok(())
+}
+
+/// Appends `name: value` lines to `buf`, without the fields that frame a message.
+pub fn write_lines<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+    buf: &mut BytesMut,
+    headers: impl IntoIterator<Item = (N, V)>,
+) -> Result<(), WriteError> {
+    let start = buf.len();
+    let skip = |name: &[u8]| is_owned(name) || name.eq_ignore_ascii_case(b"expect");
+    write_fields(buf, start, headers, skip)
+}
+
+/// Checks the request line that [`write_request_of_lines`] writes.
+pub fn check_request_line(method: &str, target: &str) -> Result<(), WriteError> {
+    if !is_token(method.as_bytes()) {
+        return Err(WriteError::Method);
+    }
+    if target.is_empty() || !target.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(WriteError::Target);
+    }
+    Ok(())
+}
+
+/// Appends the head of a request whose body has `length` bytes. [`check_request_line`] has accepted
+/// the method and the target, and [`write_lines`] has written the lines.
+pub fn write_request_of_lines(
+    buf: &mut BytesMut,
+    (method, target): (&str, &str),
+    lines: [&[u8]; 2],
+    length: u64,
+) {
+    put(buf, [method.as_bytes(), b" ", target.as_bytes(), b" HTTP/1.1\r\n", lines[0], lines[1]]);
+    let usual = matches!(method, "POST" | "PUT" | "PATCH");
+    let body = if length == 0 && !usual { BodyLength::None } else { BodyLength::Known(length) };
+    write_end(buf, body, Persistence::Default);
 }
 
 /// Appends the head of an HTTP/1.1 response to `buf`. Interim responses and responses with the

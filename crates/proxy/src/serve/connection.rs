@@ -3,30 +3,33 @@
 //! A client that closes its sending half is treated as if it had left. On the wire, the two cases
 //! look the same. Work for a client that has left would delay the clients that are still waiting.
 
+use bytes::Bytes;
 use curtail_http::h1::server::{self, Connection, ServerError};
 use curtail_http::h1::{RequestHead, Version};
 use curtail_kernel::stage::Priority;
 use curtail_runtime::http::{Http, PRIORITY, Request, Response, priority, type_of_service};
 use curtail_runtime::stage::{Permit, Stage};
+use curtail_net::Stream;
 use curtail_runtime::{Cell, Query, QueryError, QueryResponse, marks};
-use rustix::net::sockopt;
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::forward::{self, PeerAddrs};
-use super::respond::{self, Client, Cut, ResponseContext};
+use super::front::Front;
+use super::respond::{self, Cut, ResponseContext};
 use crate::metrics::{Rejection, RequestOutcome};
 use crate::route::Router;
 use crate::sidecar::{Fields, Hop};
 use crate::state::{Proxy, Service};
 
+/// Serves HTTP/1.1. Returns the stream and the bytes that were read from it if the client uses
+/// HTTP/2.
 pub(super) async fn serve(
     proxy: &Proxy,
     router: &Router,
-    stream: TcpStream,
+    stream: Stream,
     mut draining: watch::Receiver<bool>,
-) {
+) -> Option<(Stream, Bytes)> {
     let peer = PeerAddrs::of(&stream);
     let listen = &proxy.config.listen;
     let mut client = Connection::new(stream, listen.limits, listen.timeouts);
@@ -37,32 +40,37 @@ pub(super) async fn serve(
                 handle(&here, &mut client, head).await
             }
             // Nothing is under way in either direction: there is no client to wait for.
-            Ok(None) => return,
+            Ok(None) => return None,
             Err(error) => Err(Cut::Client(error)),
         };
         match served {
             Ok(()) if client.is_closing() => break,
             Ok(()) => {}
             Err(Cut::Client(ServerError::Reject(reject))) => {
+                client = match client.into_http2() {
+                    Ok(http2) => return Some(http2),
+                    Err(client) => client,
+                };
                 proxy.metrics.rejected((&reject).into(), reject.status(), &reject);
                 if client.reject(&reject).await.is_err() {
-                    return;
+                    return None;
                 }
                 break;
             }
             Err(cut) => {
                 tracing::debug!(%cut, "client connection ended");
-                return;
+                return None;
             }
         }
     }
     client.close().await;
+    None
 }
 
 /// The head of the next request. None when none will come: a proxy that drains waits for no new ones,
 /// but for the rest of one that has begun.
 async fn next(
-    client: &mut Client,
+    client: &mut Connection<Stream>,
     draining: &mut watch::Receiver<bool>,
 ) -> Result<Option<RequestHead>, ServerError> {
     let mut drain_seen = false;
@@ -81,16 +89,20 @@ async fn next(
 }
 
 /// Where a request came in.
-struct Here<'a> {
-    proxy: &'a Proxy,
-    router: &'a Router,
-    peer: &'a PeerAddrs,
-    draining: &'a watch::Receiver<bool>,
+pub(super) struct Here<'a> {
+    pub(super) proxy: &'a Proxy,
+    pub(super) router: &'a Router,
+    pub(super) peer: &'a PeerAddrs,
+    pub(super) draining: &'a watch::Receiver<bool>,
 }
 
 /// Responds to a request. An error leaves a connection that is of no further use, but for saying what was
 /// wrong with the body of the request.
-async fn handle(here: &Here<'_>, client: &mut Client, head: RequestHead) -> Result<(), Cut> {
+pub(super) async fn handle<F: Front>(
+    here: &Here<'_>,
+    client: &mut F,
+    head: RequestHead,
+) -> Result<(), Cut> {
     let proxy = here.proxy;
     if forward::is_looping(&head) {
         let text = "the request has passed through too many Curtail proxies: is one of them a \
@@ -141,9 +153,9 @@ async fn handle(here: &Here<'_>, client: &mut Client, head: RequestHead) -> Resu
 }
 
 /// Sends the query of a request, and its response.
-async fn exchange(
+async fn exchange<F: Front>(
     here: &Here<'_>,
-    client: &mut Client,
+    client: &mut F,
     (service, shard): (&Service, usize),
     (mut hop, query): (Hop<'_>, Query<Request>),
     (head, now): (RequestHead, Instant),
@@ -151,8 +163,8 @@ async fn exchange(
     let (is_head, version) = (head.is_head(), head.version());
     let place = (service.stage.as_ref()).map(|stage| (stage, priority(head.values(PRIORITY))));
     if let Some((_, priority)) = place {
-        // The link is a stage, too, where it has bands. IPv6 has another option, and is left alone.
-        let _ = sockopt::set_ip_tos(client.stream(), type_of_service(priority));
+        // The link is a stage, too, if it has bands.
+        client.set_type_of_service(type_of_service(priority));
     }
     drop(head);
     let (cell, group) = service.shard(shard);
@@ -189,11 +201,12 @@ async fn exchange(
         Err(cut) => {
             tracing::debug!(%cut, service = service.config.name, "response cut off");
             running.ended(cut.outcome());
-            if version == Version::Http10
+            // The body of HTTP/1.0 may last until the close, which must then not look like one.
+            // HTTP/1.1 shows by its framing that the response is incomplete.
+            if version != Version::Http11
                 && matches!(cut, Cut::Replica | Cut::Timeout | Cut::Preempted)
             {
-                // The body may last until the close, which must then not look like one.
-                let _ = client.stream().set_zero_linger();
+                client.reset();
             }
             Err(cut)
         }
@@ -234,9 +247,9 @@ async fn lost(permit: &mut Option<Permit>) {
 
 /// Responds to a request that goes nowhere. The connection ends with it if there is a body: that is not
 /// read.
-async fn refuse(
+async fn refuse<F: Front>(
     proxy: &Proxy,
-    client: &mut Client,
+    client: &mut F,
     why: Rejection,
     (status, text): (u16, String),
 ) -> Result<(), Cut> {

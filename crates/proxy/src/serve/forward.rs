@@ -1,12 +1,12 @@
 //! Renders a client's request for the replicas.
 
 use std::borrow::Cow;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use curtail_http::h1::server::Request;
-use curtail_http::h1::{RequestHead, Version, WriteError};
+use curtail_http::h1::{RequestHead, WriteError};
+use curtail_net::{Endpoint, Stream};
 use curtail_runtime::{Query, http};
-use tokio::net::TcpStream;
 
 use crate::config;
 use crate::cost::Cost;
@@ -25,16 +25,15 @@ pub(super) struct PeerAddrs {
     pub(super) client: Option<IpAddr>,
     /// The client's, as text: every request of the connection carries it.
     forwarded_for: String,
-    proxy: Option<SocketAddr>,
+    proxy: Option<Endpoint>,
 }
 
 impl PeerAddrs {
-    pub(super) fn of(stream: &TcpStream) -> Self {
-        let client = stream.peer_addr().ok().map(|address| address.ip().to_canonical());
-        Self::new(client, stream.local_addr().ok())
+    pub(super) fn of(stream: &Stream) -> Self {
+        Self::new(stream.peer().and_then(|peer| peer.ip()), stream.local())
     }
 
-    fn new(client: Option<IpAddr>, proxy: Option<SocketAddr>) -> Self {
+    fn new(client: Option<IpAddr>, proxy: Option<Endpoint>) -> Self {
         let forwarded_for = client.map(|client| client.to_string()).unwrap_or_default();
         Self { client, forwarded_for, proxy }
     }
@@ -65,7 +64,7 @@ pub(super) fn render(
     // An absolute target names the host, and `Host` must not contradict it (RFC 9112 §3.2.2). Only
     // HTTP/1.0 may name none: it is then for the host that it reached, which is this one.
     let here: String;
-    let authority = match (head.authority(), peer.proxy) {
+    let authority = match (head.authority(), &peer.proxy) {
         (Some(authority), _) => authority,
         (None, Some(proxy)) => {
             here = proxy.to_string();
@@ -74,10 +73,7 @@ pub(super) fn render(
         (None, None) => &[],
     };
     let path = path(head, peer);
-    let via: &[u8] = match head.version() {
-        Version::Http10 => b"1.0 curtail",
-        Version::Http11 => b"1.1 curtail",
-    };
+    let via = head.version().via();
     let replaced = |name: &[u8]| {
         name.eq_ignore_ascii_case(b"host") || name.eq_ignore_ascii_case(b"x-forwarded-for")
     };
@@ -89,7 +85,7 @@ pub(super) fn render(
         head.method(),
         head.path_and_query(),
         headers,
-        &request.body,
+        request.body.clone(),
         target.idempotent,
     )?;
     let mut query = Query::new(rendered);

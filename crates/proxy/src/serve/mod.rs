@@ -2,6 +2,8 @@
 
 mod connection;
 mod forward;
+mod front;
+mod http2;
 mod respond;
 
 use std::sync::Arc;

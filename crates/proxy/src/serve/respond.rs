@@ -3,19 +3,17 @@
 use std::time::Duration;
 
 use curtail_flow::Rejected;
-use curtail_http::h1::server::{Connection, ServerError};
-use curtail_http::h1::{BodyLength, Framing, ResponseHead, Version};
+use curtail_http::h1::server::ServerError;
+use curtail_http::h1::{BodyLength, Framing, ResponseHead};
 use curtail_runtime::http::{Body, BodyReceiver, Http, Response};
 use curtail_runtime::stage::Stage;
 use curtail_runtime::{Cell, QueryError, QueryResponse};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
+use super::front::Front;
 use crate::metrics::RequestOutcome;
 use crate::sidecar::{Fields, Refusal};
 use crate::state::Service;
-
-pub(super) type Client = Connection<TcpStream>;
 
 /// For a client beyond the last place.
 pub(super) const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 21\r\n\
@@ -92,8 +90,8 @@ impl Cut {
 }
 
 /// A line of text of our own.
-pub(super) async fn text(
-    client: &mut Client,
+pub(super) async fn text<F: Front>(
+    client: &mut F,
     status: u16,
     text: &str,
     retry_after: Option<&str>,
@@ -107,15 +105,15 @@ pub(super) async fn text(
 }
 
 /// Responds to a request that was not admitted.
-pub(super) async fn refusal(client: &mut Client, refusal: &Refusal) -> Result<u16, Cut> {
+pub(super) async fn refusal<F: Front>(client: &mut F, refusal: &Refusal) -> Result<u16, Cut> {
     let said = Rejected { reason: refusal.reason }.to_string();
     text(client, 503, &said, None, &refusal.fields).await?;
     Ok(503)
 }
 
 /// Passes on what became of a query; the status that was sent, and how the request ended.
-pub(super) async fn outcome(
-    client: &mut Client,
+pub(super) async fn outcome<F: Front>(
+    client: &mut F,
     context: &ResponseContext<'_>,
     outcome: Result<QueryResponse<Response>, QueryError<Response>>,
 ) -> Result<(u16, RequestOutcome), Cut> {
@@ -158,7 +156,7 @@ fn debug_headers(
     if !context.service.config.debug_headers {
         return Vec::new();
     }
-    let server = context.cell.transport().pool(response.server).address();
+    let server = context.cell.transport().upstream(response.server).address();
     vec![
         ("x-curtail-server", server.to_string()),
         ("x-curtail-queued-us", (response.queued_ns / 1_000).to_string()),
@@ -166,18 +164,15 @@ fn debug_headers(
     ]
 }
 
-async fn respond(
-    client: &mut Client,
+async fn respond<F: Front>(
+    client: &mut F,
     context: &ResponseContext<'_>,
     response: Response,
     extra: &[(&'static str, String)],
 ) -> Result<u16, Cut> {
     let Response { head, body } = response;
     let status = head.status();
-    let via: &[u8] = match head.version() {
-        Version::Http10 => b"1.0 curtail",
-        Version::Http11 => b"1.1 curtail",
-    };
+    let via = head.version().via();
     let headers = head
         .end_to_end()
         .filter(|(name, _)| context.fields.keeps(name))
@@ -185,11 +180,17 @@ async fn respond(
         .chain(extra.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())))
         .chain([(&b"via"[..], via)]);
     match body {
-        Body::Whole(_) if context.is_head => {
+        Body::Whole(..) if context.is_head => {
             client.start_response(status, headers, length(&head))?;
-            client.finish_body().await?;
+            client.finish_body(None).await?;
         }
-        Body::Whole(body) => {
+        Body::Whole(body, Some(trailers)) => {
+            context.sent(&body);
+            client.start_response(status, headers, length(&head))?;
+            client.write_body(&body).await?;
+            client.finish_body(Some(&trailers)).await?;
+        }
+        Body::Whole(body, None) => {
             context.sent(&body);
             client.respond(status, headers, &body).await?;
         }
@@ -203,8 +204,8 @@ async fn respond(
     Ok(status)
 }
 
-async fn relay(
-    client: &mut Client,
+async fn relay<F: Front>(
+    client: &mut F,
     mut body: BodyReceiver,
     context: &ResponseContext<'_>,
 ) -> Result<(), Cut> {
@@ -224,7 +225,7 @@ async fn relay(
             None => break,
         }
     }
-    client.finish_body().await?;
+    client.finish_body(body.trailers()).await?;
     Ok(())
 }
 

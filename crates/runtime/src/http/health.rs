@@ -6,12 +6,10 @@
 
 use std::time::Duration;
 
-use bytes::BytesMut;
-use curtail_http::h1::{BodyLength, Persistence, client, write_request};
 use curtail_kernel::{Outcome, ServerId};
-use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
+use super::message::Request;
 use super::Http;
 use crate::cell::Cell;
 use crate::failure::Failure;
@@ -38,6 +36,9 @@ impl Default for Health {
     }
 }
 
+/// Maximum size of the response to a probe. The connection of a longer one is reset.
+const PROBE_BYTES_MAX: usize = 64 << 10;
+
 /// Probes in a row that must fail.
 const FAILURES: u32 = 2;
 
@@ -46,7 +47,7 @@ pub async fn watch(cell: Cell<Http>, server: ServerId, health: Health) {
     let mut failures = 0;
     loop {
         sleep(health.interval).await;
-        cell.transport().pool(server).close_old();
+        cell.transport().upstream(server).close_old();
         let up = cell.look(|core| core.server(server).up);
         if up && health.path.is_none() {
             continue;
@@ -92,18 +93,20 @@ async fn probe(
     server: ServerId,
     health: &Health,
 ) -> Result<(), Option<ProbeFailure>> {
-    let address = cell.transport().pool(server).address();
+    let upstream = cell.transport().upstream(server);
     let asking = async {
-        let stream = TcpStream::connect(address).await;
-        let stream = stream.map_err(|error| found(Failure::from(&error)))?;
-        let Some(path) = &health.path else { return Ok(()) };
-        let mut request = BytesMut::new();
-        let (host, close) = ([("host", address.to_string())], Persistence::Close);
-        write_request(&mut request, "GET", path, host, BodyLength::None, close)
-            .map_err(|_| None)?;
-        let mut connection = client::Connection::new(stream, cell.transport().limits());
-        let head = connection.send(&request, false).await;
-        let status = head.map_err(|error| found(error.into()))?.status();
+        let Some(path) = &health.path else {
+            return upstream.open().await.map(|_| ()).map_err(found);
+        };
+        let host = [("host", upstream.address().to_string())];
+        let request = Request::new("GET", path, host, "", true).map_err(|_| None)?;
+        // A connection of its own, because a server whose old connections still work may accept no
+        // new ones.
+        let probed = upstream.fresh_exchange(&request).await;
+        let (mut incoming, head) = probed.map_err(found)?;
+        // At the end of its response, the connection is closed and not reset.
+        let _ = incoming.body_all(PROBE_BYTES_MAX).await;
+        let status = head.status();
         let wins = cell.transport().outcome(status).wins();
         if wins { Ok(()) } else { Err(Some(ProbeFailure::Status(status))) }
     };

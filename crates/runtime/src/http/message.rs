@@ -1,22 +1,27 @@
-//! Requests and responses. A long response is streamed from its server to a client that may be slow
-//! or gone.
+//! Requests and responses, for all versions of HTTP. A long response is streamed from its server to a
+//! client that may be slow or gone.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use bytes::{Bytes, BytesMut};
-use curtail_http::h1::{BodyLength, Persistence, ResponseHead, WriteError, write_request};
+use curtail_http::h1::{ResponseHead, WriteError, check_request_line, write_lines};
 use curtail_kernel::ServerId;
+use http::HeaderMap;
 use tokio::sync::mpsc;
 
-use super::priority::lowest;
 use crate::failure::Failure;
 
-/// A request, rendered once for all of its copies.
+/// A request. It is rendered for each copy where the copy is sent, so clones are cheap and copies
+/// may differ.
 #[derive(Clone, Debug)]
 pub struct Request {
-    pub(super) wire: Bytes,
-    pub(super) is_head: bool,
+    /// The method and the target, one after the other.
+    line: Bytes,
+    method_length: usize,
+    /// `name: value` lines, without the fields that frame the message.
+    pub(super) lines: Bytes,
+    pub(super) body: Bytes,
     pub(super) may_repeat: bool,
     pub(super) watch: Option<Arc<dyn Watch>>,
 }
@@ -31,31 +36,43 @@ pub trait Watch: fmt::Debug + Send + Sync {
 }
 
 impl Request {
-    /// Renders a request. `may_repeat` states whether the request may be sent again if a reused
-    /// connection turns out to be closed. Set it for idempotent requests.
+    /// Creates a request. `headers` contains `Host`. `may_repeat` states whether the request may be
+    /// sent again if a reused connection turns out to be closed. Set it for idempotent requests.
     pub fn new<N: AsRef<[u8]>, V: AsRef<[u8]>>(
         method: &str,
         target: &str,
         headers: impl IntoIterator<Item = (N, V)>,
-        body: &[u8],
+        body: impl Into<Bytes>,
         may_repeat: bool,
     ) -> Result<Self, WriteError> {
-        let mut wire = BytesMut::with_capacity(512 + body.len());
-        let length = BodyLength::Known(body.len() as u64);
-        write_request(&mut wire, method, target, headers, length, Persistence::Default)?;
-        wire.extend_from_slice(body);
-        Ok(Self { wire: wire.freeze(), is_head: method == "HEAD", may_repeat, watch: None })
+        check_request_line(method, target)?;
+        let mut text = BytesMut::with_capacity(512);
+        text.extend_from_slice(method.as_bytes());
+        text.extend_from_slice(target.as_bytes());
+        let line = text.len();
+        write_lines(&mut text, headers)?;
+        let line = text.split_to(line).freeze();
+        let (lines, body) = (text.freeze(), body.into());
+        Ok(Self { line, method_length: method.len(), lines, body, may_repeat, watch: None })
+    }
+
+    pub(super) fn method(&self) -> &str {
+        // It was a `str` before.
+        std::str::from_utf8(&self.line[..self.method_length]).unwrap_or_default()
+    }
+
+    pub(super) fn target(&self) -> &str {
+        std::str::from_utf8(&self.line[self.method_length..]).unwrap_or_default()
+    }
+
+    pub(super) fn is_head(&self) -> bool {
+        self.method() == "HEAD"
     }
 
     /// Returns the same request with an observer of its copies.
     #[must_use]
     pub fn watched(self, watch: Option<Arc<dyn Watch>>) -> Self {
         Self { watch, ..self }
-    }
-
-    /// The same, at the lowest priority.
-    pub(super) fn lowest(self) -> Self {
-        Self { wire: lowest(&self.wire), ..self }
     }
 }
 
@@ -71,8 +88,8 @@ pub struct Response {
 /// The body of a response.
 #[derive(Debug)]
 pub enum Body {
-    /// The complete body.
-    Whole(Bytes),
+    /// The complete body, and the trailers if there are any.
+    Whole(Bytes, Option<Box<HeaderMap>>),
     /// A body that arrives piece by piece.
     Stream(BodyReceiver),
 }
@@ -81,8 +98,8 @@ impl Response {
     /// Reads the whole body, up to `limit` bytes.
     pub async fn whole(self, limit: usize) -> Result<Bytes, Failure> {
         let mut receiver = match self.body {
-            Body::Whole(body) if body.len() <= limit => return Ok(body),
-            Body::Whole(_) => return Err(Failure::BodyTooLarge(limit)),
+            Body::Whole(body, _) if body.len() <= limit => return Ok(body),
+            Body::Whole(..) => return Err(Failure::BodyTooLarge(limit)),
             Body::Stream(receiver) => receiver,
         };
         let mut body = BytesMut::new();
@@ -96,10 +113,10 @@ impl Response {
     }
 }
 
-/// How the body ended. Said beside the channel, not in it: a slow client whose channel is full must
-/// not hold the slot of a server that is done. And a copy that is dropped half-way says nothing, so
-/// that its end is never taken for the end of the body.
-type BodyEnd = Arc<OnceLock<Result<(), Failure>>>;
+/// How the body ended, and its trailers. Kept beside the channel, because a slow client whose channel is
+/// full must not hold the slot of a server that is done. A copy that is dropped half-way sets nothing,
+/// so its end is never taken for the end of the body.
+type BodyEnd = Arc<OnceLock<Result<Option<Box<HeaderMap>>, Failure>>>;
 
 /// Receives the body of a response piece by piece, through a bounded channel.
 #[derive(Debug)]
@@ -127,8 +144,17 @@ impl BodyReceiver {
     pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         match self.data.recv().await {
             Some(piece) => Ok(Some(piece)),
-            None => self.end.get().copied().unwrap_or(Err(Failure::Incomplete)).map(|()| None),
+            None => match self.end.get() {
+                Some(Ok(_)) => Ok(None),
+                Some(Err(why)) => Err(*why),
+                None => Err(Failure::Incomplete),
+            },
         }
+    }
+
+    /// Returns the trailers, after the last piece.
+    pub fn trailers(&self) -> Option<&HeaderMap> {
+        self.end.get().and_then(|end| end.as_ref().ok()?.as_deref())
     }
 }
 
@@ -144,7 +170,7 @@ impl BodySender {
     }
 
     /// That was all, or the server broke off.
-    pub(super) fn end(self, how: Result<(), Failure>) {
+    pub(super) fn end(self, how: Result<Option<Box<HeaderMap>>, Failure>) {
         // It is ours alone to set.
         let _ = self.end.set(how);
     }

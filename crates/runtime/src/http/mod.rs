@@ -1,4 +1,4 @@
-//! Sends copies as HTTP/1.1 requests over pooled connections.
+//! Sends copies as HTTP requests, over pooled connections of HTTP/1.1 or shared connections of HTTP/2.
 //!
 //! A short response is read completely before it can win. If a server stalls in the middle of a
 //! small response, another replica can therefore still win. A longer response is relayed piece by
@@ -6,29 +6,30 @@
 //! relayed.
 
 mod health;
+mod incoming;
 mod load_report;
 mod message;
+mod multiplexed;
 mod pool;
 mod priority;
 mod relay;
 mod retry_after;
+mod upstream;
 
 pub use health::{Health, watch};
 pub use load_report::{LoadReport, ORCA, SERVER_TIMING};
 pub use message::{Body, BodyReceiver, Request, Response, Watch};
-pub use pool::Pool;
 pub use priority::{PRIORITY, priority, type_of_service};
+pub use upstream::{Protocol, Replica, Upstream};
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use curtail_http::h1::client::ClientError;
 use curtail_http::h1::{Framing, Limits};
 use curtail_kernel::{Outcome, OutcomeTable, Role, ServerId};
 
 use crate::failure::Failure;
 use crate::transport::{CopyHandle, Head, Tail, Transport};
-use pool::Stream;
+use priority::LOWEST;
 use relay::Relay;
 
 /// Limits of the connections to servers.
@@ -82,10 +83,10 @@ impl Default for Settings {
     }
 }
 
-/// A transport over HTTP/1.1.
+/// A transport over HTTP.
 #[derive(Debug)]
 pub struct Http {
-    pools: Vec<Pool>,
+    upstreams: Vec<Upstream>,
     settings: Settings,
     outcomes: OutcomeTable,
     probe_path: Option<String>,
@@ -94,9 +95,13 @@ pub struct Http {
 impl Http {
     /// Creates a transport to the servers of a topology. The servers are in the order of the
     /// topology.
-    pub fn new(servers: impl IntoIterator<Item = SocketAddr>, settings: Settings) -> Self {
-        let pools = servers.into_iter().map(|address| Pool::new(address, settings)).collect();
-        Self { pools, settings, outcomes: OutcomeTable::default(), probe_path: None }
+    pub fn new<R: Into<Replica>>(
+        servers: impl IntoIterator<Item = R>,
+        settings: Settings,
+    ) -> Self {
+        let upstream = |replica: R| Upstream::new(replica.into(), settings);
+        let upstreams = servers.into_iter().map(upstream).collect();
+        Self { upstreams, settings, outcomes: OutcomeTable::default(), probe_path: None }
     }
 
     /// Sets the path on which servers respond to load probes, for policies that send them.
@@ -113,53 +118,27 @@ impl Http {
         self
     }
 
-    /// Bounds on what servers send.
-    pub(super) fn limits(&self) -> Limits {
-        self.settings.limits
-    }
-
     /// What the status of a response is worth.
     pub(super) fn outcome(&self, status: u16) -> Outcome {
         self.outcomes.status(status)
     }
 
-    /// Returns the connections to a server.
-    pub fn pool(&self, server: ServerId) -> &Pool {
-        &self.pools[server.index()]
-    }
-
-    /// Sends on a pooled connection. One that was used before may have been closed by the server
-    /// just now: then once more on a new one, where nothing was sent or a repetition does no harm.
-    async fn exchange(
-        &self,
-        pool: &Pool,
-        request: &Request,
-    ) -> Result<(Stream, curtail_http::h1::ResponseHead), Failure> {
-        if let Some(mut stream) = pool.reuse() {
-            match stream.send(&request.wire, request.is_head).await {
-                Ok(head) => return Ok((stream, head)),
-                Err(ClientError::Unsent) => {}
-                Err(ClientError::Closed) if request.may_repeat => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        // Rare, and large: in the future itself it would be moved with every copy.
-        let mut stream = Box::pin(pool.connect()).await?;
-        let head = stream.send(&request.wire, request.is_head).await?;
-        Ok((stream, head))
+    /// Returns a server, and the connections to it.
+    pub fn upstream(&self, server: ServerId) -> &Upstream {
+        &self.upstreams[server.index()]
     }
 
     async fn send_as(
         &self,
         server: ServerId,
         request: Request,
+        more: &[u8],
         copy: CopyHandle,
     ) -> Result<Head<Response>, Failure> {
-        let pool = &self.pools[server.index()];
         if let Some(watch) = &request.watch {
             watch.sent(server);
         }
-        let (mut stream, head) = self.exchange(pool, &request).await?;
+        let (mut incoming, head) = self.upstream(server).exchange(&request, more).await?;
         if let Some(watch) = &request.watch {
             watch.received(server, &head);
         }
@@ -170,14 +149,15 @@ impl Http {
         let retry_after = if outcome == Outcome::Refused { retry_after::of(&head) } else { None };
         if self.is_small(head.framing()) {
             let limit = usize::try_from(self.settings.whole_bytes).unwrap_or(usize::MAX);
-            let body = stream.body_all(limit).await?;
-            pool.put_back(stream);
-            let response = Response { head, body: Body::Whole(body) };
+            let body = incoming.body_all(limit).await?;
+            let trailers = incoming.trailers().await?;
+            incoming.release();
+            let response = Response { head, body: Body::Whole(body, trailers) };
             return Ok(Head { response, outcome, retry_after, feedback, tail: None });
         }
         let (sender, receiver) = message::channel(self.settings.body_buffer);
-        let relay = Relay::new(stream, self.settings, copy);
-        let tail: Tail = Box::pin(relay.run(sender, pool.clone()));
+        let relay = Relay::new(incoming, self.settings, copy);
+        let tail: Tail = Box::pin(relay.run(sender));
         Ok(Head {
             response: Response { head, body: Body::Stream(receiver) },
             outcome,
@@ -207,8 +187,8 @@ impl Transport for Http {
         copy: CopyHandle,
     ) -> Result<Head<Response>, Failure> {
         let yields = self.settings.priorities && copy.role() != Role::Primary;
-        let request = if yields { request.lowest() } else { request };
-        match self.send_as(server, request, copy).await {
+        let more = if yields { LOWEST } else { b"" };
+        match self.send_as(server, request, more, copy).await {
             Ok(head) if yields && !head.outcome.wins() => Err(Failure::GivenUp),
             // A server that gives up a duplicate does what it should.
             Err(_) if yields => Err(Failure::GivenUp),
@@ -218,20 +198,20 @@ impl Transport for Http {
 
     async fn probe(&self, server: ServerId) -> Option<(u32, u64)> {
         let path = self.probe_path.as_deref()?;
-        let pool = &self.pools[server.index()];
-        let host = [("host", pool.address().to_string())];
-        let request = Request::new("GET", path, host, b"", true).ok()?;
+        let upstream = self.upstream(server);
+        let host = [("host", upstream.address().to_string())];
+        let request = Request::new("GET", path, host, "", true).ok()?;
         let asking = async {
-            let (mut stream, head) = self.exchange(pool, &request).await.ok()?;
+            let (mut incoming, head) = upstream.exchange(&request, b"").await.ok()?;
             let report = LoadReport::of(&head).probed();
-            stream.body_all(MOST_PROBE_BYTES).await.ok()?;
-            pool.put_back(stream);
+            incoming.body_all(MOST_PROBE_BYTES).await.ok()?;
+            incoming.release();
             report
         };
         tokio::time::timeout(PROBE_TIMEOUT, asking).await.ok()?
     }
 
     fn close_idle(&self, server: ServerId) {
-        self.pools[server.index()].clear();
+        self.upstream(server).close_idle();
     }
 }

@@ -3,74 +3,72 @@
 //! drop a connection that was idle for a long time, and anything sent on it would be lost.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::BytesMut;
 use curtail_http::h1::Limits;
 use curtail_http::h1::client::Connection;
-use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout};
+use curtail_net::Stream;
+use tokio::time::Instant;
 
 use super::Settings;
-use crate::failure::Failure;
 
 /// A connection to a server.
 ///
-/// Dropped inside of a response it is reset. A server may take a mere close for the end of what its
-/// client sends, and go on: but its slot is given away as soon as a copy is cancelled.
+/// If it is dropped in the middle of a response, it is reset. A server may take a mere close for the
+/// end of what its client sends, and continue. But its slot is given away as soon as a copy is
+/// cancelled.
 #[derive(Debug)]
-pub(super) struct Stream(Connection<TcpStream>);
+pub(super) struct PooledStream {
+    connection: Connection<Stream>,
+    /// A buffer for rendered requests.
+    pub(super) text: BytesMut,
+}
 
-impl Stream {
-    pub(super) fn new(stream: TcpStream, limits: Limits) -> Self {
-        Self(Connection::new(stream, limits))
+impl PooledStream {
+    pub(super) fn new(stream: Stream, limits: Limits) -> Self {
+        Self { connection: Connection::new(stream, limits), text: BytesMut::new() }
     }
 }
 
-impl Deref for Stream {
-    type Target = Connection<TcpStream>;
+impl Deref for PooledStream {
+    type Target = Connection<Stream>;
 
     fn deref(&self) -> &Self::Target {
-        &self.0
+        &self.connection
     }
 }
 
-impl DerefMut for Stream {
+impl DerefMut for PooledStream {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
+        &mut self.connection
     }
 }
 
-impl Drop for Stream {
+impl Drop for PooledStream {
     fn drop(&mut self) {
-        if !self.0.is_idle() {
-            // Where it fails, the connection is gone already.
-            let _ = self.0.stream().set_zero_linger();
+        if !self.connection.is_idle() {
+            // If it fails, the connection is gone already.
+            let _ = self.connection.stream().set_zero_linger();
         }
     }
 }
 
 /// The connections to one server. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Pool {
-    address: SocketAddr,
+pub(super) struct Pool {
     settings: Settings,
     idle: Arc<Mutex<VecDeque<Idle>>>,
 }
 
 /// A connection, and since when it lies idle. The oldest are in front.
 #[derive(Debug)]
-struct Idle(Stream, Instant);
+struct Idle(PooledStream, Instant);
 
 impl Pool {
-    pub(super) fn new(address: SocketAddr, settings: Settings) -> Self {
-        Self { address, settings, idle: Arc::default() }
-    }
-
-    /// Returns the server's address.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub(super) fn new(settings: Settings) -> Self {
+        Self { settings, idle: Arc::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Idle>> {
@@ -78,7 +76,7 @@ impl Pool {
     }
 
     /// A connection that was used before and is still open, as far as can be seen.
-    pub(super) fn reuse(&self) -> Option<Stream> {
+    pub(super) fn reuse(&self) -> Option<PooledStream> {
         loop {
             let Idle(mut stream, since) = self.lock().pop_back()?;
             if since.elapsed() < self.settings.idle_timeout && !stream.is_stale() {
@@ -100,22 +98,8 @@ impl Pool {
         drop(idle);
     }
 
-    /// A new connection.
-    pub(super) async fn connect(&self) -> Result<Stream, Failure> {
-        let connecting = TcpStream::connect(self.address);
-        match timeout(self.settings.connect_timeout, connecting).await {
-            Ok(Ok(stream)) => {
-                // Without it small requests wait for acknowledgments.
-                let _ = stream.set_nodelay(true);
-                Ok(Stream::new(stream, self.settings.limits))
-            }
-            Ok(Err(error)) => Err(Failure::from(&error)),
-            Err(_) => Err(Failure::ConnectTimeout(self.settings.connect_timeout)),
-        }
-    }
-
     /// Keeps a connection for later, where it can be used again and there is room.
-    pub(super) fn put_back(&self, stream: Stream) {
+    pub(super) fn put_back(&self, stream: PooledStream) {
         if !stream.reusable() {
             return;
         }

@@ -4,14 +4,13 @@
 //! urgency, 7, which the RFC reserves for background work. Requests with any of the seven other
 //! urgencies are served first, and all of these are treated alike.
 
-use bytes::Bytes;
 use curtail_kernel::stage::Priority;
 
 /// The header with the priority.
 pub const PRIORITY: &str = "priority";
 
-/// What a duplicate says.
-const LOWEST: &[u8] = b"priority: u=7\r\n";
+/// The line that marks a duplicate. It comes last, so it counts whatever the client has sent.
+pub(super) const LOWEST: &[u8] = b"priority: u=7\r\n";
 
 /// Returns the priority given by the values of the header. The last valid value counts, and the
 /// default is high.
@@ -38,13 +37,6 @@ pub const fn type_of_service(priority: Priority) -> u8 {
     }
 }
 
-/// A request that says that it is a duplicate, behind whatever it says besides.
-pub(super) fn lowest(wire: &Bytes) -> Bytes {
-    let end = wire.windows(4).position(|bytes| bytes == b"\r\n\r\n");
-    let (head, rest) = wire.split_at(end.expect("it was rendered with a head") + 2);
-    [head, LOWEST, rest].concat().into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,16 +59,5 @@ mod tests {
             let found = priority(values.iter().map(|value| value.as_bytes()));
             assert_eq!(found == Priority::Low, low, "{values:?}");
         }
-    }
-
-    #[test]
-    fn a_duplicate_is_marked_in_its_head() {
-        let wire =
-            Bytes::from_static(b"POST / HTTP/1.1\r\nhost: a\r\npriority: u=1\r\n\r\nb\r\n\r\nc");
-        let low = lowest(&wire);
-        assert_eq!(
-            &low[..],
-            b"POST / HTTP/1.1\r\nhost: a\r\npriority: u=1\r\npriority: u=7\r\n\r\nb\r\n\r\nc"
-        );
     }
 }

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Settings;
 use super::message::BodySender;
-use super::pool::{Pool, Stream};
+use super::incoming::Incoming;
 use crate::failure::Failure;
 use crate::transport::CopyHandle;
 
@@ -16,7 +16,7 @@ const PROGRESS: Duration = Duration::from_millis(50);
 
 /// The rest of a long response.
 pub(super) struct Relay {
-    stream: Stream,
+    incoming: Incoming,
     settings: Settings,
     copy: CopyHandle,
     /// When the kernel last heard that the copy is at work.
@@ -26,12 +26,12 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    pub(super) fn new(stream: Stream, settings: Settings, copy: CopyHandle) -> Self {
-        Self { stream, settings, copy, last_progress: Instant::now(), unwanted: None }
+    pub(super) fn new(incoming: Incoming, settings: Settings, copy: CopyHandle) -> Self {
+        Self { incoming, settings, copy, last_progress: Instant::now(), unwanted: None }
     }
 
     /// Reads it for a client that may be slow, or gone.
-    pub(super) async fn run(mut self, sender: BodySender, pool: Pool) -> Result<(), Failure> {
+    pub(super) async fn run(mut self, sender: BodySender) -> Result<(), Failure> {
         let end = loop {
             match self.next(&sender).await {
                 Ok(Some(piece)) if self.unwanted.is_none() => {
@@ -40,15 +40,16 @@ impl Relay {
                     }
                 }
                 Ok(Some(_)) => {}
-                Ok(None) => break Ok(()),
+                Ok(None) => break self.incoming.trailers().await,
                 Err(failure) => break Err(failure),
             }
         };
+        let result = end.as_ref().map(|_| ()).map_err(|why| *why);
         sender.end(end);
-        if end.is_ok() {
-            pool.put_back(self.stream);
+        if result.is_ok() {
+            self.incoming.release();
         }
-        end
+        result
     }
 
     async fn next(&mut self, sender: &BodySender) -> Result<Option<Bytes>, Failure> {
@@ -61,7 +62,7 @@ impl Relay {
             }
             let until = cut.map_or(silent, |cut| cut.min(silent));
             tokio::select! {
-                piece = timeout_at(until, self.stream.body()) => match piece {
+                piece = timeout_at(until, self.incoming.body()) => match piece {
                     Ok(piece) => break piece,
                     Err(_) if until < silent => return Err(Failure::GivenUp),
                     Err(_) => return Err(Failure::Stalled(self.settings.read_timeout)),
@@ -71,7 +72,7 @@ impl Relay {
             }
         };
         self.report_progress();
-        Ok(piece?)
+        piece
     }
 
     /// Hands a piece to a client, who may be slow: that is not the server's silence. False when
@@ -110,9 +111,10 @@ mod tests {
 
     use curtail_kernel::{CopyId, Role};
     use tokio::io::AsyncWriteExt as _;
-    use tokio::net::{TcpListener, TcpStream};
+    use tokio::net::TcpListener;
 
-    use super::super::message::channel;
+    use super::super::message::{Request, channel};
+    use super::super::upstream::Upstream;
     use super::*;
     use crate::transport::Listener;
 
@@ -140,16 +142,16 @@ mod tests {
             server.write_all(response).await.unwrap();
         });
         let settings = Settings::default();
-        let stream = TcpStream::connect(address).await.unwrap();
-        let mut stream = Stream::new(stream, settings.limits);
-        stream.send(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n", false).await.unwrap();
+        let upstream = Upstream::new(address.into(), settings);
+        let request = Request::new("GET", "/", [("host", "x")], "", true).unwrap();
+        let (incoming, _) = upstream.exchange(&request, b"").await.unwrap();
         let heard = Arc::new(Heard::default());
         let cell = Arc::downgrade(&heard) as Weak<dyn Listener>;
         let copy = CopyHandle { cell, copy: CopyId { serial: 0, slot: 0 }, role: Role::Primary };
         // No client reads, so the channel has no room for the second piece.
         let (sender, mut body) = channel(1);
-        let relay = Relay::new(stream, settings, copy);
-        let passing = tokio::spawn(relay.run(sender, Pool::new(address, settings)));
+        let relay = Relay::new(incoming, settings, copy);
+        let passing = tokio::spawn(relay.run(sender));
         while heard.0.load(Ordering::Relaxed) < 3 {
             tokio::task::yield_now().await;
         }

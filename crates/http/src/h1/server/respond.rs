@@ -161,7 +161,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let persistence = match (keep_alive, exchange.version) {
             (false, _) => Persistence::Close,
             (true, Version::Http10) => Persistence::KeepAlive,
-            (true, Version::Http11) => Persistence::Default,
+            (true, _) => Persistence::Default,
         };
         write_response_head(&mut self.output, status, headers, length, persistence)?;
         exchange.keep_alive = keep_alive;

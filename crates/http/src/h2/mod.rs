@@ -1,0 +1,219 @@
+//! HTTP/2 (RFC 9113): converts between the messages of the `h2` crate and our heads.
+//!
+//! A received head is rendered as the text of HTTP/1.1 and then parsed by the parser of HTTP/1.1.
+//! Both versions therefore accept the same requests and responses, with the same limits, and no
+//! message of HTTP/2 can become two messages of HTTP/1.1. Cost: a few thousand instructions per
+//! head, a small part of what the frames cost.
+
+pub mod server;
+
+use bytes::{BufMut as _, BytesMut};
+use http::header::{COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, TE};
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{request, response};
+
+use crate::h1::{
+    BadResponse, Framing, Limits, Reject, RequestHead, ResponseHead, WriteError, parse_request,
+    parse_response,
+};
+
+/// Fields that only HTTP/1.1 has (RFC 9113 §8.2.2). The `h2` crate rejects most of them.
+const CONNECTION_SPECIFIC: [&str; 5] =
+    ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
+
+/// Converts the head of a request. `ends` states whether the request has no body.
+pub fn request_head(
+    parts: &request::Parts,
+    ends: bool,
+    limits: &Limits,
+) -> Result<RequestHead, Reject> {
+    check_fields(&parts.headers).map_err(Reject::Malformed)?;
+    if parts.method == http::Method::CONNECT {
+        return Err(Reject::Connect);
+    }
+    let authority = authority(parts)?;
+    let target = match parts.uri.path_and_query() {
+        Some(target) => target.as_str(),
+        // An OPTIONS request for the whole server (RFC 9113 §8.3.1).
+        None if parts.method == http::Method::OPTIONS => "*",
+        None => return Err(Reject::Malformed(":path is missing")),
+    };
+    let mut text = BytesMut::with_capacity(512);
+    for part in [parts.method.as_str(), " ", target, " HTTP/1.1\r\nhost: "] {
+        text.put_slice(part.as_bytes());
+    }
+    text.put_slice(authority);
+    text.put_slice(b"\r\n");
+    put_fields(&mut text, &parts.headers);
+    let head = parse_request(&mut text, limits)?;
+    // The text ends with the empty line, so the parser needs no more bytes. Bytes after that line
+    // would be a second request.
+    let mut head = head.filter(|_| text.is_empty()).ok_or(Reject::Malformed("the head"))?;
+    let framing = framing(head.framing(), ends).ok_or(Reject::Malformed("content-length"))?;
+    head.set_http2(framing);
+    Ok(head)
+}
+
+/// Converts the head of a response. `ends` states whether the response has no body.
+pub fn response_head(
+    parts: &response::Parts,
+    to_head: bool,
+    ends: bool,
+    limits: &Limits,
+) -> Result<ResponseHead, BadResponse> {
+    check_fields(&parts.headers).map_err(BadResponse::Malformed)?;
+    let mut text = BytesMut::with_capacity(512);
+    for part in ["HTTP/1.1 ", parts.status.as_str(), " \r\n"] {
+        text.put_slice(part.as_bytes());
+    }
+    put_fields(&mut text, &parts.headers);
+    let head = parse_response(&mut text, limits, to_head)?;
+    let mut head = head.filter(|_| text.is_empty()).ok_or(BadResponse::Malformed("the head"))?;
+    let declared = match head.framing() {
+        Framing::UntilClose => Framing::Empty,
+        declared => declared,
+    };
+    let bodiless = to_head || matches!(head.status(), 204 | 304);
+    let framing = framing(declared, ends || bodiless);
+    head.set_http2(framing.ok_or(BadResponse::Malformed("content-length"))?);
+    Ok(head)
+}
+
+fn check_fields(headers: &HeaderMap) -> Result<(), &'static str> {
+    if CONNECTION_SPECIFIC.iter().any(|name| headers.contains_key(*name)) {
+        return Err("a field that is specific to a connection of HTTP/1.1");
+    }
+    if headers.get_all(TE).iter().any(|value| !value.as_bytes().eq_ignore_ascii_case(b"trailers")) {
+        return Err("TE has another value than trailers");
+    }
+    Ok(())
+}
+
+/// The value of `:authority`, or that of `Host` if there is no `:authority`. They must not
+/// contradict each other (RFC 9113 §8.3.1).
+fn authority(parts: &request::Parts) -> Result<&[u8], Reject> {
+    let mut hosts = parts.headers.get_all(HOST).iter().map(HeaderValue::as_bytes);
+    match (parts.uri.authority(), hosts.next(), hosts.next()) {
+        (_, _, Some(_)) => Err(Reject::Malformed("more than one Host")),
+        (Some(authority), Some(host), None)
+            if !authority.as_str().as_bytes().eq_ignore_ascii_case(host) =>
+        {
+            Err(Reject::Malformed("Host is not :authority"))
+        }
+        (Some(authority), ..) => Ok(authority.as_str().as_bytes()),
+        (None, Some(host), None) => Ok(host),
+        (None, None, None) => Err(Reject::Malformed("neither :authority nor Host")),
+    }
+}
+
+/// Appends the fields, without `Host`, and the empty line. The crumbs of a cookie become one field
+/// (RFC 9113 §8.2.3).
+fn put_fields(text: &mut BytesMut, headers: &HeaderMap) {
+    for (name, value) in headers.iter().filter(|(name, _)| *name != HOST && *name != COOKIE) {
+        put_line(text, name.as_str().as_bytes(), value.as_bytes());
+    }
+    let cookies: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if !cookies.is_empty() {
+        put_line(text, b"cookie", &cookies.join(&b"; "[..]));
+    }
+    text.put_slice(b"\r\n");
+}
+
+fn put_line(text: &mut BytesMut, name: &[u8], value: &[u8]) {
+    for part in [name, b": ", value, b"\r\n"] {
+        text.put_slice(part);
+    }
+}
+
+/// How the body is framed in HTTP/2. `None` if a length was declared for a body that does not exist.
+fn framing(declared: Framing, ends: bool) -> Option<Framing> {
+    match (declared, ends) {
+        (Framing::Empty, true) => Some(Framing::Empty),
+        (Framing::Length(_), true) => None,
+        (Framing::Length(bytes), false) => Some(Framing::Length(bytes)),
+        (_, false) => Some(Framing::Chunked),
+        (_, true) => Some(Framing::Empty),
+    }
+}
+
+/// The parts of a request that is sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing<'a> {
+    /// The method.
+    pub method: &'a str,
+    /// The path and the query.
+    pub target: &'a str,
+    /// Whether the connection uses TLS.
+    pub secure: bool,
+    /// `name: value` lines, as [`write_lines`](crate::h1::write_lines) renders them. `Host` becomes
+    /// `:authority`.
+    pub lines: [&'a [u8]; 2],
+    /// Length of the body, in bytes.
+    pub length: u64,
+}
+
+/// Converts the head of a request that is sent.
+pub fn to_request(outgoing: &Outgoing<'_>) -> Result<http::Request<()>, WriteError> {
+    let mut headers = HeaderMap::with_capacity(16);
+    for lines in outgoing.lines {
+        header_map(lines, &mut headers)?;
+    }
+    if outgoing.length > 0 {
+        headers.insert(http::header::CONTENT_LENGTH, outgoing.length.into());
+    }
+    let authority = headers.remove(HOST);
+    let authority = authority.map(|host| Authority::try_from(host.as_bytes()));
+    let mut uri = http::uri::Parts::default();
+    uri.scheme = Some(if outgoing.secure { Scheme::HTTPS } else { Scheme::HTTP });
+    uri.authority = authority.transpose().map_err(|_| WriteError::FieldValue)?;
+    let target = PathAndQuery::try_from(outgoing.target).map_err(|_| WriteError::Target)?;
+    uri.path_and_query = Some(target);
+    let mut request = http::Request::new(());
+    *request.method_mut() =
+        http::Method::from_bytes(outgoing.method.as_bytes()).map_err(|_| WriteError::Method)?;
+    *request.uri_mut() = http::Uri::from_parts(uri).map_err(|_| WriteError::Target)?;
+    *request.version_mut() = http::Version::HTTP_2;
+    *request.headers_mut() = headers;
+    Ok(request)
+}
+
+/// Adds `name: value` lines to a map.
+fn header_map(lines: &[u8], headers: &mut HeaderMap) -> Result<(), WriteError> {
+    for line in lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+        let colon = memchr::memchr(b':', line).ok_or(WriteError::FieldName)?;
+        append(headers, &line[..colon], line[colon + 1..].trim_ascii())?;
+    }
+    Ok(())
+}
+
+fn append(headers: &mut HeaderMap, name: &[u8], value: &[u8]) -> Result<(), WriteError> {
+    let name = HeaderName::from_bytes(name).map_err(|_| WriteError::FieldName)?;
+    let value = HeaderValue::from_bytes(value).map_err(|_| WriteError::FieldValue)?;
+    headers.append(name, value);
+    Ok(())
+}
+
+/// Converts the head of a response that is sent. `length` is the length of the body, if it is known.
+fn to_response<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+    status: u16,
+    fields: impl IntoIterator<Item = (N, V)>,
+    length: Option<u64>,
+) -> Result<http::Response<()>, WriteError> {
+    let mut response = http::Response::new(());
+    *response.status_mut() =
+        http::StatusCode::from_u16(status).map_err(|_| WriteError::Status(status))?;
+    let headers = response.headers_mut();
+    for (name, value) in fields {
+        let name = name.as_ref();
+        let of_http1 = |specific: &&str| name.eq_ignore_ascii_case(specific.as_bytes());
+        let length = name.eq_ignore_ascii_case(b"content-length");
+        if !length && !CONNECTION_SPECIFIC.iter().any(of_http1) {
+            append(headers, name, value.as_ref())?;
+        }
+    }
+    if let Some(length) = length.filter(|_| status != 204) {
+        headers.insert(http::header::CONTENT_LENGTH, length.into());
+    }
+    Ok(response)
+}
+

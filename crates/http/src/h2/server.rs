@@ -1,0 +1,201 @@
+//! One request of an HTTP/2 connection, at the server.
+//!
+//! The methods and their order are those of [`crate::h1::server::Connection`], so that the same code
+//! serves both versions. Dropping an exchange before its response has ended resets the stream.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use http::HeaderMap;
+use tokio::time::{Instant, timeout_at};
+
+use super::to_response;
+use crate::h1::server::ServerError;
+use crate::h1::{BodyLength, Limits, Reject, RequestHead, Timeouts};
+
+/// The largest part of a body that is handed to the connection at once, in bytes. A connection
+/// buffers that much for each stream.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// A request, and the means to respond to it.
+#[derive(Debug)]
+pub struct Exchange {
+    body: RecvStream,
+    has_body: bool,
+    response: Response,
+    is_head: bool,
+    timeouts: Timeouts,
+}
+
+#[derive(Debug)]
+enum Response {
+    Waits(SendResponse<Bytes>),
+    /// The body may still be sent.
+    Begun(SendStream<Bytes>),
+    Over,
+}
+
+impl Exchange {
+    /// Takes a request from an HTTP/2 connection. If the request is invalid, returns the reason; the
+    /// exchange can then send a response.
+    pub fn new(
+        request: http::Request<RecvStream>,
+        respond: SendResponse<Bytes>,
+        limits: &Limits,
+        timeouts: Timeouts,
+    ) -> (Exchange, Result<RequestHead, Reject>) {
+        let (parts, body) = request.into_parts();
+        let ends = body.is_end_stream();
+        let head = super::request_head(&parts, ends, limits);
+        let is_head = parts.method == http::Method::HEAD;
+        let response = Response::Waits(respond);
+        (Exchange { body, has_body: !ends, response, is_head, timeouts }, head)
+    }
+
+    /// Reads the body of the request, which may have at most `limit` bytes.
+    pub async fn read_body(&mut self, limit: usize) -> Result<Bytes, ServerError> {
+        if !std::mem::take(&mut self.has_body) {
+            return Ok(Bytes::new());
+        }
+        let until = deadline(self.timeouts.body);
+        let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
+        loop {
+            let data = timeout_at(until, self.body.data()).await;
+            let data = data.map_err(|_| Reject::BodyTimeout(millis(self.timeouts.body)))?;
+            let Some(data) = data else { break };
+            let data = data.map_err(|_| ServerError::IncompleteMessage)?;
+            // A stream that has ended needs no more capacity.
+            let _ = self.body.flow_control().release_capacity(data.len());
+            if first.len() + rest.len() + data.len() > limit {
+                return Err(Reject::BodyTooLarge(limit).into());
+            }
+            match (first.is_empty(), rest.is_empty()) {
+                (true, true) => first = data,
+                (_, true) => {
+                    rest.extend_from_slice(&std::mem::take(&mut first));
+                    rest.extend_from_slice(&data);
+                }
+                (_, false) => rest.extend_from_slice(&data),
+            }
+        }
+        Ok(if rest.is_empty() { first } else { rest.freeze() })
+    }
+
+    /// Resolves when the client has reset the stream, or when the connection has ended. Cancel safe.
+    pub async fn peer_closed(&mut self) {
+        poll_fn(|context| match &mut self.response {
+            Response::Waits(respond) => respond.poll_reset(context).map(|_| ()),
+            Response::Begun(body) => body.poll_reset(context).map(|_| ()),
+            Response::Over => std::task::Poll::Pending,
+        })
+        .await;
+    }
+
+    /// Sends a complete response. No body is sent in response to HEAD, or with the statuses 204 and
+    /// 304.
+    pub async fn respond<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        status: u16,
+        headers: impl IntoIterator<Item = (N, V)>,
+        body: &[u8],
+    ) -> Result<(), ServerError> {
+        self.start_response(status, headers, BodyLength::Known(body.len() as u64))?;
+        self.write(body, true).await
+    }
+
+    /// Begins the response, and sends its head.
+    pub fn start_response<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        status: u16,
+        headers: impl IntoIterator<Item = (N, V)>,
+        length: BodyLength,
+    ) -> Result<(), ServerError> {
+        let Response::Waits(respond) = &mut self.response else {
+            return Err(ServerError::OutOfOrder("the response has begun"));
+        };
+        let length = match length {
+            BodyLength::Known(bytes) if status != 304 => Some(bytes),
+            _ => None,
+        };
+        let head = to_response(status, headers, length)?;
+        let muted = self.is_head || status == 204 || status == 304;
+        let ends = muted || length == Some(0);
+        let body = respond.send_response(head, ends).map_err(gone)?;
+        self.response = if ends { Response::Over } else { Response::Begun(body) };
+        Ok(())
+    }
+
+    /// Sends a part of the body. Returns when the connection has accepted it.
+    pub async fn write_body(&mut self, data: &[u8]) -> Result<(), ServerError> {
+        self.write(data, false).await
+    }
+
+    async fn write(&mut self, data: &[u8], ends: bool) -> Result<(), ServerError> {
+        let until = deadline(self.timeouts.write);
+        let Response::Begun(body) = &mut self.response else { return Ok(()) };
+        let mut pieces = data.chunks(PIECE_BYTES).peekable();
+        while let Some(piece) = pieces.next() {
+            let ends = ends && pieces.peek().is_none();
+            let sent = timeout_at(until, send(body, Bytes::copy_from_slice(piece), ends)).await;
+            sent.map_err(|_| ServerError::WriteTimeout(millis(self.timeouts.write)))??;
+        }
+        if ends {
+            self.response = Response::Over;
+        }
+        Ok(())
+    }
+
+    /// Ends the response.
+    pub async fn finish_body(&mut self, trailers: Option<HeaderMap>) -> Result<(), ServerError> {
+        if let Response::Begun(body) = &mut self.response {
+            match trailers {
+                Some(trailers) => body.send_trailers(trailers).map_err(gone)?,
+                None => body.send_data(Bytes::new(), true).map_err(gone)?,
+            }
+            self.response = Response::Over;
+        }
+        Ok(())
+    }
+
+    /// Resets the stream, so that the client sees that its response is incomplete.
+    pub fn reset(&mut self) {
+        match &mut self.response {
+            Response::Waits(respond) => respond.send_reset(Reason::INTERNAL_ERROR),
+            Response::Begun(body) => body.send_reset(Reason::INTERNAL_ERROR),
+            Response::Over => {}
+        }
+    }
+}
+
+/// Sends a piece as the window of the client permits.
+async fn send(
+    body: &mut SendStream<Bytes>,
+    mut piece: Bytes,
+    ends: bool,
+) -> Result<(), ServerError> {
+    while !piece.is_empty() {
+        body.reserve_capacity(piece.len());
+        let capacity = poll_fn(|context| body.poll_capacity(context)).await;
+        let capacity = capacity.ok_or(ServerError::IncompleteMessage)?.map_err(gone)?;
+        let part = piece.split_to(capacity.min(piece.len()));
+        body.send_data(part, ends && piece.is_empty()).map_err(gone)?;
+    }
+    Ok(())
+}
+
+/// The stream or its connection has ended.
+fn gone(error: h2::Error) -> ServerError {
+    ServerError::Io(error.into_io().unwrap_or_else(|| std::io::ErrorKind::ConnectionReset.into()))
+}
+
+fn deadline(after: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+    Instant::now() + after.min(FAR)
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

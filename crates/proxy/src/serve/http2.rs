@@ -1,0 +1,133 @@
+//! Serves one client's HTTP/2 connection. Each request is handled in a task of its own.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use curtail_http::h1::Timeouts;
+use curtail_http::h1::server::ServerError;
+use curtail_http::h2::server::Exchange;
+use curtail_net::Stream;
+use h2::server::{Builder, Connection, SendResponse};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::connection::{Here, handle};
+use super::forward::PeerAddrs;
+use super::front::Front as _;
+use super::respond::{self, Cut};
+use crate::route::Router;
+use crate::sidecar::Fields;
+use crate::state::Proxy;
+
+/// Maximum number of concurrent requests on a connection.
+const STREAMS_MAX: u32 = 256;
+/// The number of bytes that a client may send on a stream before they have been read.
+const STREAM_WINDOW: u32 = 64 << 10;
+/// The number of bytes that a client may send on a connection before they have been read.
+const CONNECTION_WINDOW: u32 = 1 << 20;
+/// Maximum number of bytes that a stream keeps for a client that does not read.
+const SEND_BUFFER_BYTES: usize = 64 << 10;
+/// Maximum number of streams that a client may reset before they have been accepted. A client that
+/// exceeds it is disconnected (CVE-2023-44487).
+const RESET_BEFORE_ACCEPT_MAX: usize = 64;
+
+type Request = (http::Request<h2::RecvStream>, SendResponse<Bytes>);
+
+/// Serves HTTP/2 until the client leaves, the connection has been idle for too long, or the proxy
+/// has drained.
+pub(super) async fn serve(
+    proxy: &Arc<Proxy>,
+    router: &Arc<Router>,
+    stream: Stream,
+    mut draining: watch::Receiver<bool>,
+) {
+    let peer = Arc::new(PeerAddrs::of(&stream));
+    let listen = &proxy.config.listen;
+    let Timeouts { idle, head, .. } = listen.timeouts;
+    let mut builder = Builder::new();
+    builder
+        .max_concurrent_streams(STREAMS_MAX)
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_send_buffer_size(SEND_BUFFER_BYTES)
+        .max_pending_accept_reset_streams(RESET_BEFORE_ACCEPT_MAX)
+        .max_header_list_size(u32::try_from(listen.limits.head_bytes).unwrap_or(u32::MAX));
+    let Ok(Ok(mut connection)) = timeout(head, builder.handshake(stream)).await else { return };
+    // Dropping it cuts off the requests that are running.
+    let mut requests = JoinSet::new();
+    let mut idle_since = Instant::now();
+    let mut drain_seen = false;
+    loop {
+        let accepted = tokio::select! {
+            accepted = connection.accept() => accepted,
+            _ = draining.wait_for(|draining| *draining), if !drain_seen => {
+                drain_seen = true;
+                connection.graceful_shutdown();
+                continue;
+            }
+            Some(_) = requests.join_next() => {
+                idle_since = Instant::now();
+                continue;
+            }
+            () = sleep_until(idle_since + idle), if requests.is_empty() && !drain_seen => {
+                drain_seen = true;
+                connection.graceful_shutdown();
+                continue;
+            }
+        };
+        match accepted {
+            Some(Ok(request)) => {
+                let (proxy, router) = (Arc::clone(proxy), Arc::clone(router));
+                let (peer, draining) = (Arc::clone(&peer), draining.clone());
+                requests.spawn(async move {
+                    let here =
+                        Here { proxy: &proxy, router: &router, peer: &peer, draining: &draining };
+                    one(&here, request).await;
+                });
+            }
+            Some(Err(error)) => {
+                tracing::debug!(%error, "client connection ended");
+                break;
+            }
+            None => break,
+        }
+    }
+    // The client has closed the connection, or has left. Its requests notice that.
+    close(connection, requests).await;
+}
+
+/// Lets the requests that are running end.
+async fn close(mut connection: Connection<Stream, Bytes>, mut requests: JoinSet<()>) {
+    while !requests.is_empty() {
+        tokio::select! {
+            _ = requests.join_next() => {}
+            // The connection makes progress only while it is polled.
+            Some(Ok(_)) = connection.accept() => {}
+            else => break,
+        }
+    }
+}
+
+async fn one(here: &Here<'_>, (request, response): Request) {
+    let listen = &here.proxy.config.listen;
+    let (mut exchange, head) = Exchange::new(request, response, &listen.limits, listen.timeouts);
+    let handled = match head {
+        Ok(head) => handle(here, &mut exchange, head).await,
+        Err(reject) => Err(Cut::Client(ServerError::Reject(reject))),
+    };
+    match handled {
+        Ok(()) => {}
+        Err(Cut::Client(ServerError::Reject(reject))) => {
+            here.proxy.metrics.rejected((&reject).into(), reject.status(), &reject);
+            let fields = Fields::default();
+            let (status, text) = (reject.status(), reject.to_string());
+            // If it fails, the client has left.
+            let _ = respond::text(&mut exchange, status, &text, None, &fields).await;
+        }
+        Err(cut) => {
+            tracing::debug!(%cut, "client request ended");
+            exchange.reset();
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! HTTP/2 connections to one server. A connection carries as many concurrent requests as the server
+//! permits. Another connection is opened only when all of them are full.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use curtail_net::Stream;
+use h2::client::SendRequest;
+use tokio::time::Instant;
+
+use super::Settings;
+use crate::failure::Failure;
+
+/// The number of bytes that a server may send on a stream before we have relayed them.
+const STREAM_WINDOW: u32 = 256 << 10;
+/// The number of bytes that a server may send on a connection before we have relayed them.
+const CONNECTION_WINDOW: u32 = 4 << 20;
+/// Maximum number of concurrent requests on a connection, even if the server permits more.
+const STREAMS_MAX: usize = 256;
+/// Maximum number of streams that we have reset and whose late frames are ignored.
+const RESET_STREAMS_MAX: usize = 1 << 10;
+
+#[derive(Debug)]
+pub(super) struct Multiplexed {
+    settings: Settings,
+    connections: Mutex<Vec<Arc<Shared>>>,
+    /// Held while a connection is opened, so that a burst of requests opens one.
+    opening: tokio::sync::Mutex<()>,
+}
+
+/// A connection.
+#[derive(Debug)]
+struct Shared {
+    sender: SendRequest<Bytes>,
+    streams: AtomicUsize,
+    /// The connection has ended, or the server accepts no further streams.
+    closed: AtomicBool,
+    last_used: Mutex<Instant>,
+}
+
+/// A place for one request on a connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    shared: Arc<Shared>,
+}
+
+impl Link {
+    pub(super) fn sender(&self) -> SendRequest<Bytes> {
+        self.shared.sender.clone()
+    }
+
+    /// The connection accepts no further requests.
+    pub(super) fn close(&self) {
+        self.shared.closed.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        *self.shared.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.shared.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Multiplexed {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self { settings, connections: Mutex::default(), opening: tokio::sync::Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Shared>>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a place on a connection that is open.
+    pub(super) fn reuse(&self) -> Option<Link> {
+        let mut connections = self.lock();
+        connections.retain(|shared| !shared.closed.load(Ordering::Relaxed));
+        connections.iter().find_map(|shared| {
+            let most = shared.sender.current_max_send_streams().min(STREAMS_MAX);
+            // Places are taken under the lock, so the check and the increment belong together.
+            (shared.streams.load(Ordering::Relaxed) < most).then(|| shared.link())
+        })
+    }
+
+    /// Opens a connection, unless one was opened meanwhile.
+    pub(super) async fn open(
+        &self,
+        open: impl Future<Output = Result<Stream, Failure>>,
+    ) -> Result<Link, Failure> {
+        let _opening = self.opening.lock().await;
+        if let Some(link) = self.reuse() {
+            return Ok(link);
+        }
+        let stream = open.await?;
+        let mut builder = h2::client::Builder::new();
+        let limits = self.settings.limits;
+        builder
+            .enable_push(false)
+            .initial_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
+            .max_concurrent_reset_streams(RESET_STREAMS_MAX);
+        let handshake = builder.handshake::<_, Bytes>(stream).await;
+        let (sender, connection) = handshake.map_err(|error| Failure::from(&error))?;
+        let shared = Arc::new(Shared {
+            sender,
+            streams: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            last_used: Mutex::new(Instant::now()),
+        });
+        let of_connection = Arc::downgrade(&shared);
+        // The task ends when the connection ends, or when nobody holds a sender.
+        tokio::spawn(async move {
+            let _ = connection.await;
+            if let Some(shared) = of_connection.upgrade() {
+                shared.closed.store(true, Ordering::Relaxed);
+            }
+        });
+        let link = shared.link();
+        self.lock().push(shared);
+        Ok(link)
+    }
+
+    pub(super) fn close_old(&self) {
+        let timeout = self.settings.idle_timeout;
+        self.keep(|shared| {
+            let used = *shared.last_used.lock().unwrap_or_else(PoisonError::into_inner);
+            used.elapsed() < timeout
+        });
+    }
+
+    pub(super) fn clear(&self) {
+        self.keep(|_| false);
+    }
+
+    /// Forgets idle connections, and those that are closed. Without a sender, they end.
+    fn keep(&self, keeps: impl Fn(&Shared) -> bool) {
+        let mut connections = self.lock();
+        let (kept, forgotten) = std::mem::take(&mut *connections).into_iter().partition(|shared| {
+            let in_use = shared.streams.load(Ordering::Relaxed) > 0;
+            !shared.closed.load(Ordering::Relaxed) && (in_use || keeps(shared))
+        });
+        *connections = kept;
+        drop(connections);
+        // Closing takes its time: outside of the lock.
+        drop::<Vec<_>>(forgotten);
+    }
+}
+
+impl Shared {
+    fn link(self: &Arc<Self>) -> Link {
+        self.streams.fetch_add(1, Ordering::Relaxed);
+        Link { shared: Arc::clone(self) }
+    }
+}
