@@ -90,11 +90,15 @@ impl Running {
             }
             Behind::Get { purge, root, reads } => {
                 let Slots::Fixed(slots) = stage.slots else { unreachable!("it was checked") };
+                let disk = root.map(|root| {
+                    let disk = Disk::new(&root, reads, stage.queue);
+                    disk.map_err(|why| format!("root = {root:?}: {why}"))
+                });
                 let options = get::ServerOptions {
                     slots,
                     queue: stage.queue,
                     idle_timeout: stage.timeout,
-                    disk: root.map(|root| Disk::new(&root, reads, stage.queue)),
+                    disk: disk.transpose()?,
                     mechanism: Mechanism::find(),
                     ..get::ServerOptions::default()
                 };
