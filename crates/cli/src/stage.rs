@@ -24,7 +24,9 @@ use crate::say;
 ///
 /// An http stage has one server and does not probe it: while the server is down, clients
 /// immediately get a 502. In a tcp stage, a job is a connection, so clients should close theirs
-/// after each response. Otherwise set its slots to the number of connections that they keep open.
+/// after each response. Otherwise set its slots to the number of connections that they keep open, and
+/// its max_duration to the time for which they keep them open. A connection takes a slot when its
+/// client sends the first byte.
 ///
 /// SIGTERM drains the stage, which finishes the requests in progress. A second SIGTERM ends it
 /// immediately.
@@ -50,6 +52,8 @@ A configuration with a stage of each kind:
   low_from = [\"10.0.2.0/24\"]       # or come from there
   server = \"127.0.0.1:43\"
   # timeout = \"60s\"            # of an idle connection
+  # max_duration = \"5min\"      # of a connection that has a slot
+  # server_first = true        # the server sends the first byte
 
   [[stage]]
   name = \"files\"               # files of a directory, for curtail_stage::get

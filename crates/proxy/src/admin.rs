@@ -1,6 +1,14 @@
-//! The admin server, which serves `/metrics`, `/status` and `/health` on a separate listener.
+//! The admin server, which serves `/metrics`, `/status`, `/health` and `/ready` on a separate
+//! listener.
+//!
+//! `/health` is about the process, and `/ready` is about its replicas: `/ready` is 503 if a shard
+//! has no server that is up. Both are 503 while the proxy drains.
+//!
+//! Slow clients cannot keep a health check out. Each step of a request has a short timeout. If all
+//! connections are taken, a new one closes the one that has waited longest for its client. The
+//! listener has file descriptors of its own ([`curtail_runtime::accept`]).
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use curtail_flow::{ResourceSnapshot, Snapshot, WorkflowSnapshot};
@@ -8,10 +16,12 @@ use curtail_http::h1::server::{Connection, ServerError};
 use curtail_http::h1::{Limits, Timeouts};
 use curtail_kernel::ServerId;
 use curtail_runtime::Learned;
+use curtail_runtime::accept::{Accepted, Acceptor, is_exhausted};
 use serde::Serialize;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet, yield_now};
+use tokio::time::Instant;
 
 use crate::metrics::{CONTENT_TYPE, RescueMetrics, SecondCopies};
 use crate::sidecar::Sidecar;
@@ -20,9 +30,10 @@ use crate::state::{Proxy, Service};
 /// Maximum number of connections, which is enough for one scraper and a few users.
 const CONNECTIONS: usize = 64;
 
-/// How long a connection may be idle. An idle client holds a permit that a monitor may need for its
-/// next health check.
-const IDLE: Duration = Duration::from_secs(5);
+/// Maximum duration of each step: the wait for a request, its head, its body, and the response.
+/// Admin clients are close by, and what they send and receive is short. `[listen]` may set shorter
+/// timeouts.
+const STEP: Duration = Duration::from_secs(5);
 
 /// The response to `GET /status`.
 #[derive(Serialize)]
@@ -91,7 +102,8 @@ struct ShardStatus<'a> {
 struct ServerStatus {
     address: String,
     up: bool,
-    slots: u32,
+    /// Null if the configuration has none.
+    slots: Option<u32>,
     /// The number of copies at the server.
     busy: u32,
 }
@@ -101,32 +113,93 @@ pub(crate) async fn serve(
     listener: TcpListener,
     draining: watch::Receiver<bool>,
 ) {
-    let permits = Arc::new(Semaphore::new(CONNECTIONS));
-    // Dropping the set closes the connections.
-    let mut connections = JoinSet::new();
+    let mut acceptor = Acceptor::new(listener);
+    let mut connections = Connections::default();
     loop {
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
-        while connections.try_join_next().is_some() {}
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            continue;
-        };
-        let (proxy, draining) = (Arc::clone(&proxy), draining.clone());
-        connections.spawn(async move {
-            connection(&proxy, stream, &draining).await;
-            drop(permit);
-        });
+        match acceptor.accept().await {
+            Ok(accepted) => {
+                if connections.count() >= CONNECTIONS {
+                    connections.close_longest().await;
+                }
+                let (proxy, draining) = (Arc::clone(&proxy), draining.clone());
+                let since = Since::now();
+                let serving = connection(proxy, accepted, draining, since.clone());
+                connections.open.push((since, connections.tasks.spawn(serving)));
+                // The new connection may respond before others can close it.
+                yield_now().await;
+            }
+            // All spare descriptors are in use by admin connections.
+            Err(error) if is_exhausted(&error) => connections.close_longest().await,
+            Err(_) => {}
+        }
     }
 }
 
-async fn connection(proxy: &Proxy, stream: TcpStream, draining: &watch::Receiver<bool>) {
+/// The open connections. Dropping this value closes them.
+#[derive(Default)]
+struct Connections {
+    tasks: JoinSet<()>,
+    open: Vec<(Since, AbortHandle)>,
+}
+
+impl Connections {
+    fn count(&mut self) -> usize {
+        while self.tasks.try_join_next().is_some() {}
+        self.open.retain(|(_, task)| !task.is_finished());
+        self.open.len()
+    }
+
+    /// Closes the connection that has waited longest for its client.
+    async fn close_longest(&mut self) {
+        self.count();
+        let longest = (0..self.open.len()).min_by_key(|&at| self.open[at].0.get());
+        if let Some(at) = longest {
+            self.open.remove(at).1.abort();
+            // Its descriptor is free when its task has ended.
+            self.tasks.join_next().await;
+        }
+    }
+}
+
+/// The time since which a connection waits for its client.
+#[derive(Clone)]
+struct Since(Arc<Mutex<Instant>>);
+
+impl Since {
+    fn now() -> Self {
+        Self(Arc::new(Mutex::new(Instant::now())))
+    }
+
+    fn get(&self) -> Instant {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn restart(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+}
+
+async fn connection(
+    proxy: Arc<Proxy>,
+    mut accepted: Accepted,
+    draining: watch::Receiver<bool>,
+    since: Since,
+) {
+    let proxy = &*proxy;
     let listen = &proxy.config.listen;
     // No endpoint uses a request body. A short body is read nevertheless, so that the client
     // receives the error response.
     let limits = Limits { body_bytes: 4 << 10, ..listen.limits };
-    let (idle, head) = (listen.timeouts.idle.min(IDLE), listen.timeouts.head.min(IDLE));
-    let timeouts = Timeouts { idle, head, ..listen.timeouts };
-    let mut client = Connection::new(stream, limits, timeouts);
+    let Timeouts { idle, head, body, write, linger } = listen.timeouts;
+    let timeouts = Timeouts {
+        idle: idle.min(STEP),
+        head: head.min(STEP),
+        body: body.min(STEP),
+        write: write.min(STEP),
+        linger: linger.min(STEP),
+    };
+    // The connection borrows the stream, so that the descriptor is kept when `accepted` is dropped.
+    let mut client = Connection::new(&mut *accepted, limits, timeouts);
     loop {
         let request = match client.next_request().await {
             Ok(Some(request)) => request,
@@ -147,6 +220,7 @@ async fn connection(proxy: &Proxy, stream: TcpStream, draining: &watch::Receiver
         if client.respond(status, headers, body.as_bytes()).await.is_err() {
             return;
         }
+        since.restart();
         if client.is_closing() {
             break;
         }
@@ -167,6 +241,11 @@ fn response(
     match path {
         "/health" if draining => (503, TEXT, "draining\n".into()),
         "/health" => (200, TEXT, "ok\n".into()),
+        "/ready" if draining => (503, TEXT, "draining\n".into()),
+        "/ready" => match not_ready(proxy) {
+            text if text.is_empty() => (200, TEXT, "ready\n".into()),
+            text => (503, TEXT, text),
+        },
         "/metrics" => {
             proxy.sample();
             let mut text = proxy.metrics.render();
@@ -184,8 +263,24 @@ fn response(
             let body = serde_json::to_string_pretty(&status).unwrap_or_default();
             (200, "application/json", body + "\n")
         }
-        _ => (404, TEXT, "try /metrics, /status or /health\n".into()),
+        _ => (404, TEXT, "try /metrics, /status, /health or /ready\n".into()),
     }
+}
+
+/// Returns a line for each shard without a server that is up.
+fn not_ready(proxy: &Proxy) -> String {
+    let mut text = String::new();
+    for service in &proxy.services {
+        for (at, shard) in service.config.shards.iter().enumerate() {
+            let (cell, _) = service.shard(at);
+            let servers = service.servers(at);
+            if !cell.look(|core| servers.iter().any(|&server| core.server(server).up)) {
+                let (service, shard) = (&service.config.name, &shard.name);
+                text += &format!("service {service:?}: no server of shard {shard:?} is up\n");
+            }
+        }
+    }
+    text
 }
 
 fn flow(sidecar: &Sidecar) -> FlowStatus {
@@ -227,7 +322,7 @@ fn service(service: &Service) -> ServiceStatus<'_> {
         let servers = views.into_iter().map(|(server, view)| ServerStatus {
             address: address(server),
             up: view.up,
-            slots: view.slots,
+            slots: service.config.slots,
             busy: view.outstanding,
         });
         ShardStatus { name: &shard.name, queue, servers: servers.collect() }

@@ -14,6 +14,7 @@
 //! - [`Observer`]: receives events for metrics.
 //! - [`Learning`]: lets the cells of a service learn from each other, if the policy learns.
 //! - [`marks`]: functions that profilers attach to.
+//! - [`accept`]: listeners that refuse clients if no file descriptors are free.
 //! - [`stage`]: the server's side, which puts slots and a queue in front of your own service and
 //!   reports its load.
 //! - [`Timers`]: calls the kernel at its deadlines. [`Timers::precise`] is accurate to about 100
@@ -43,6 +44,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 
+#[cfg(unix)]
+pub mod accept;
 mod cell;
 mod clock;
 mod copy;

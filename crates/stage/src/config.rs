@@ -45,6 +45,10 @@ struct Raw {
     listen_low: Key<SocketAddr>,
     #[serde(default)]
     low_from: Key<Vec<IpNet>>,
+    #[serde(default)]
+    max_duration: Key<String>,
+    #[serde(default)]
+    server_first: Key<bool>,
 }
 
 /// A value and its position, or `None` if the key is missing.
@@ -132,6 +136,10 @@ pub enum Behind {
         listen_low: Option<SocketAddr>,
         /// Connections from these networks are duplicates.
         low_from: Vec<IpNet>,
+        /// The maximum time for which a connection occupies a slot.
+        max_duration: Duration,
+        /// Whether the server sends the first byte of a connection.
+        server_first: bool,
     },
     /// Files, or made-up data in memory.
     Get {
@@ -156,6 +164,9 @@ const QUEUE_MAX: u32 = 1_000_000;
 /// The default timeout. The default timeout is long because a job may wait behind many others, and
 /// because clients have their own timeouts.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// The default of `max_duration`. It is longer than most downloads take. A client that keeps its
+/// connection open without need occupies a slot for no longer than that.
+const MAX_DURATION: Duration = Duration::from_secs(5 * 60);
 const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Reads and checks a file.
@@ -262,10 +273,7 @@ impl StageConfig {
 }
 
 fn check(raw: Raw) -> Result<StageConfig, Wrong> {
-    let timeout = match raw.timeout {
-        None => TIMEOUT,
-        Some(text) => timeout(&text)?,
-    };
+    let timeout = duration("timeout", raw.timeout, TIMEOUT)?;
     let kind = raw.kind;
     let name = raw.name.get_ref();
     if name.is_empty() || name.len() > 64 || !name.chars().all(in_names) {
@@ -286,6 +294,8 @@ fn check(raw: Raw) -> Result<StageConfig, Wrong> {
     fits("reads", at(&raw.reads), &[Kind::Get])?;
     fits("listen_low", at(&raw.listen_low), &[Kind::Tcp])?;
     fits("low_from", at(&raw.low_from), &[Kind::Tcp])?;
+    fits("max_duration", at(&raw.max_duration), &[Kind::Tcp])?;
+    fits("server_first", at(&raw.server_first), &[Kind::Tcp])?;
     let slots = slots(raw.slots, kind)?;
     let queue = in_range("queue", raw.queue, 1000, QUEUE_MAX)?;
     let missing = |why: &str| (None, why.to_owned());
@@ -299,6 +309,8 @@ fn check(raw: Raw) -> Result<StageConfig, Wrong> {
             server: server()?,
             listen_low: value(raw.listen_low),
             low_from: value(raw.low_from).unwrap_or_default(),
+            max_duration: duration("max_duration", raw.max_duration, MAX_DURATION)?,
+            server_first: value(raw.server_first).unwrap_or_default(),
         },
         Kind::Get => {
             let why = "purge, the address that receives purges, is missing; write \
@@ -341,13 +353,14 @@ fn in_names(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_.".contains(c)
 }
 
-fn timeout(given: &Spanned<String>) -> Result<Duration, Wrong> {
+fn duration(key: &str, given: Key<String>, default: Duration) -> Result<Duration, Wrong> {
+    let Some(given) = given else { return Ok(default) };
     let (at, text) = (Some(given.span().start), given.get_ref());
-    let parsed = duration::parse(text).map_err(|why| (at, format!("timeout = {text:?} {why}")))?;
-    let timeout = Duration::from_nanos(parsed);
-    match (Duration::from_millis(1)..=TIMEOUT_MAX).contains(&timeout) {
-        true => Ok(timeout),
-        false => Err((at, format!("timeout = {text:?} is out of range; use 1ms to 24h"))),
+    let parsed = duration::parse(text).map_err(|why| (at, format!("{key} = {text:?} {why}")))?;
+    let span = Duration::from_nanos(parsed);
+    match (Duration::from_millis(1)..=TIMEOUT_MAX).contains(&span) {
+        true => Ok(span),
+        false => Err((at, format!("{key} = {text:?} is out of range; use 1ms to 24h"))),
     }
 }
 
@@ -400,6 +413,11 @@ mod tests {
             ),
             ("timeout = \"5\"", "f:6: stage \"a\": timeout = \"5\" "),
             ("timeout = \"0s\"", "is out of range; use 1ms to 24h"),
+            (
+                "max_duration = \"1s\"",
+                "f:6: stage \"a\": max_duration has no effect in a stage of kind http; remove it",
+            ),
+            ("server_first = true", "server_first has no effect in a stage of kind http"),
             ("sluts = 1", "f:6: unknown field `sluts`"),
             ("queue = -1", "f:6: "),
             ("slots = -1", "f:6: slots must be a number from 1 to 4096, or \"auto\""),

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use curtail_kernel::stage::Priority;
+use curtail_runtime::accept::{clients_max, open_files};
 use curtail_runtime::stage;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -19,6 +20,8 @@ use crate::tcp::TcpStage;
 
 /// The largest number of slots that a throttler tries.
 const SLOTS_MAX: u32 = 256;
+/// The maximum number of clients of a `tcp` stage, which is the proxy's default. A waiting client
+/// may occupy 64 KB.
 const CONNECTIONS_MAX: usize = 10_000;
 /// The time for which jobs may continue after a stage is stopped.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -65,9 +68,10 @@ async fn start_all(stages: Vec<StageConfig>, seed: u64) -> Result<Running, Stage
         stop: watch::channel(false).0,
         servers: Vec::new(),
     };
+    let files = open_files().unwrap_or(u64::MAX) / stages.len().max(1) as u64;
     for stage in stages {
         let name = stage.name.clone();
-        let addresses = running.add(stage, seed).await;
+        let addresses = running.add(stage, files, seed).await;
         let addresses = addresses.map_err(|why| StageError { stage: name.clone(), why })?;
         running.addresses.push((name, addresses));
     }
@@ -75,28 +79,46 @@ async fn start_all(stages: Vec<StageConfig>, seed: u64) -> Result<Running, Stage
 }
 
 impl Running {
-    async fn add(&mut self, stage: StageConfig, seed: u64) -> Result<Vec<SocketAddr>, String> {
+    /// Starts a stage that may open `files` files.
+    async fn add(
+        &mut self,
+        stage: StageConfig,
+        files: u64,
+        seed: u64,
+    ) -> Result<Vec<SocketAddr>, String> {
         let listen = stage.listen;
         match stage.behind.clone() {
             Behind::Http { server, admin } => self.http(&stage, server, admin, seed).await,
-            Behind::Tcp { server, listen_low, low_from } => {
+            Behind::Tcp { server, listen_low, low_from, max_duration, server_first } => {
                 let before = match stage.slots {
                     Slots::Auto => stage::Stage::throttled(SLOTS_MAX, stage.queue),
                     Slots::Fixed(slots) => stage::Stage::before(slots, stage.queue),
                 };
-                let (connections, idle_timeout) = (CONNECTIONS_MAX, stage.timeout);
-                let tcp = TcpStage { server, stage: before, low_from, connections, idle_timeout };
+                let tcp = TcpStage {
+                    server,
+                    stage: before,
+                    low_from,
+                    connections: clients_max(CONNECTIONS_MAX, files),
+                    idle_timeout: stage.timeout,
+                    max_duration,
+                    server_first,
+                };
                 self.tcp(tcp, [Some(listen), listen_low]).await
             }
             Behind::Get { purge, root, reads } => {
                 let Slots::Fixed(slots) = stage.slots else { unreachable!("it was checked") };
+                let disk = root.map(|root| {
+                    let disk = Disk::new(&root, reads, stage.queue);
+                    disk.map_err(|why| format!("root = {root:?}: {why}"))
+                });
+                let default = get::ServerOptions::default();
                 let options = get::ServerOptions {
                     slots,
                     queue: stage.queue,
                     idle_timeout: stage.timeout,
-                    disk: root.map(|root| Disk::new(&root, reads, stage.queue)),
+                    connections: clients_max(default.connections, files),
+                    disk: disk.transpose()?,
                     mechanism: Mechanism::find(),
-                    ..get::ServerOptions::default()
                 };
                 let server = get::Server::bind(listen, purge, options).await;
                 let server = server.map_err(|why| format!("{listen}, {purge}: {why}"))?;

@@ -4,7 +4,8 @@
 //! Source: document 003 §3.4 and §4. Connections wait here and not in the server. The server
 //! receives only as many at the same time as it needs. This number is either fixed or found by
 //! [`curtail_kernel::stage::Throttler`]. Connections of duplicates wait for those of primaries. A
-//! client purges its job by closing its connection or the sending half of it, whether the job is
+//! connection takes part from its first byte on, so a silent client occupies no slot. A client
+//! purges its job by closing its connection or the sending half of it, whether the job is
 //! waiting or running. TCP has no priorities. They are therefore set by rules (§3.3), based on the
 //! client's address or the port to which the client connects.
 
@@ -17,13 +18,14 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use curtail_kernel::stage::Priority;
+use curtail_runtime::accept::{Accepted, Acceptor};
 use curtail_runtime::stage::{Permit, Stage};
 use ipnet::IpNet;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::rate_limited::RateLimited;
 
@@ -44,8 +46,15 @@ pub struct TcpStage {
     pub low_from: Vec<IpNet>,
     /// The maximum number of connections. Further connections are closed.
     pub connections: usize,
-    /// The time without traffic after which a connection is closed. A connection occupies a slot.
+    /// The time without traffic after which a connection is closed. It applies before the first byte
+    /// of the client, and while the connection occupies a slot.
     pub idle_timeout: Duration,
+    /// The maximum time for which a connection occupies a slot. Without this bound, a client that
+    /// sends a byte from time to time would occupy it forever.
+    pub max_duration: Duration,
+    /// Whether the server sends the first byte of a connection. If so, a connection takes a slot
+    /// before its client has sent anything.
+    pub server_first: bool,
 }
 
 /// The state that all connections share.
@@ -76,23 +85,23 @@ impl TcpStage {
         drain: impl Future<Output = ()>,
         within: Duration,
     ) -> usize {
+        let mut listeners: Vec<_> =
+            listeners.into_iter().map(|(at, class)| (Acceptor::new(at), class)).collect();
         let room = Arc::new(Semaphore::new(self.connections));
         let shared = Arc::new(Shared { stage: self, warnings: Warnings::default() });
         let mut jobs = JoinSet::new();
         tokio::pin!(drain);
         loop {
             let accepted = tokio::select! {
-                accepted = accept(&listeners) => accepted,
+                accepted = accept(&mut listeners) => accepted,
                 () = &mut drain => break,
             };
             while jobs.try_join_next().is_some() {}
-            let Ok((client, from, class)) = accepted else {
-                // Either this connection failed, or no file descriptors are left. If none are left,
-                // some will soon be closed.
-                tokio::time::sleep(Duration::from_millis(10)).await;
-                continue;
-            };
-            let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
+            let Ok((accepted, class)) = accepted else { continue };
+            let from = accepted.from();
+            // Without a place or a file descriptor, the connection is closed immediately.
+            let place = Arc::clone(&room).try_acquire_owned();
+            let (Ok(client), Ok(place)) = (accepted.into_stream(), place) else {
                 let warning = || tracing::warn!(%from, "too many connections: some are closed");
                 shared.warnings.connections.warn(warning);
                 continue;
@@ -113,9 +122,12 @@ impl TcpStage {
 
 impl Shared {
     async fn job(&self, mut client: TcpStream, class: Priority) -> io::Result<()> {
-        let TcpStage { server, stage, .. } = &self.stage;
+        let TcpStage { server, stage, idle_timeout, server_first, .. } = &self.stage;
         client.set_nodelay(true)?;
         let mut early = BytesMut::new();
+        if !server_first && timeout(*idle_timeout, client.read_buf(&mut early)).await?? == 0 {
+            return Ok(());
+        }
         let permit = tokio::select! {
             permit = stage.enter_as(class) => permit.map_err(|full| {
                 let warning = || tracing::warn!("the queue is full: connections are closed");
@@ -144,7 +156,7 @@ impl Shared {
         early: BytesMut,
         mut permit: Permit,
     ) -> io::Result<()> {
-        let TcpStage { stage, idle_timeout, .. } = &self.stage;
+        let TcpStage { stage, idle_timeout, max_duration, .. } = &self.stage;
         let (from_client, mut to_client) = client.split();
         let (from_server, to_server) = server.split();
         let moved = AtomicU64::new(0);
@@ -159,6 +171,7 @@ impl Shared {
             ended = pump(from_client, to_server, early, up) => ended,
             ended = pump(from_server, &mut to_client, BytesMut::new(), down) => ended,
             () = stands_still(|| moved.load(Ordering::Relaxed), *idle_timeout) => Err(io::ErrorKind::TimedOut.into()),
+            () = sleep(*max_duration) => Err(io::ErrorKind::TimedOut.into()),
             // The server cannot interrupt a duplicate, so the stage abandons it. The primary of
             // this job is at another server.
             () = permit.lost() => Ok(()),
@@ -200,15 +213,13 @@ async fn stands_still(sum: impl Fn() -> u64, span: Duration) {
 }
 
 /// Accepts the next connection from any of the listeners.
-async fn accept(
-    listeners: &[(TcpListener, Priority)],
-) -> io::Result<(TcpStream, SocketAddr, Priority)> {
+async fn accept(listeners: &mut [(Acceptor, Priority)]) -> io::Result<(Accepted, Priority)> {
     std::future::poll_fn(|context| {
-        let ready = |(listener, class): &(TcpListener, Priority)| {
-            let accepted = std::task::ready!(listener.poll_accept(context));
-            Poll::Ready(accepted.map(|(client, from)| (client, from, *class)))
+        let ready = |(acceptor, class): &mut (Acceptor, Priority)| {
+            let accepted = std::task::ready!(acceptor.poll_accept(context));
+            Poll::Ready(accepted.map(|accepted| (accepted, *class)))
         };
-        let mut all = listeners.iter().map(ready);
+        let mut all = listeners.iter_mut().map(ready);
         all.find(Poll::is_ready).unwrap_or(Poll::Pending)
     })
     .await

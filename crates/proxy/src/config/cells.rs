@@ -86,7 +86,7 @@ impl CellConfig {
 
     fn add(&mut self, server: usize, service: &Service) -> ServerId {
         let id = ServerId(dense(self.servers.len()));
-        self.topology.servers.push(Server { slots: service.slots });
+        self.topology.servers.push(Server { slots: service.slots_or_one() });
         self.servers.push(server);
         self.addresses.push(service.servers[server]);
         id

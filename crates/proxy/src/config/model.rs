@@ -83,7 +83,8 @@ pub(crate) struct Service {
     pub(crate) name: String,
     /// The policy, which is never a [`Policy::simulator_only`] policy.
     pub(crate) policy: Policy,
-    pub(crate) slots: u32,
+    /// `None` if the file has no `slots`. Policies that pull need it.
+    pub(crate) slots: Option<u32>,
     pub(crate) cancel: Cancel,
     pub(crate) timeout: Duration,
     /// Limits of the service's cells.
@@ -121,8 +122,14 @@ pub(crate) struct Service {
 impl Service {
     /// Returns the policy's gate: the number of copies that a server may hold.
     pub(crate) fn gate(&self) -> u32 {
-        let unnamed = if self.policy.pulls() { self.slots } else { self.limits.max_outstanding };
+        let pulls = self.policy.pulls();
+        let unnamed = if pulls { self.slots_or_one() } else { self.limits.max_outstanding };
         self.policy.bound().unwrap_or(unnamed)
+    }
+
+    /// Returns the number of slots. Policies that ignore the slots get one slot.
+    pub(crate) fn slots_or_one(&self) -> u32 {
+        self.slots.unwrap_or(1)
     }
 }
 

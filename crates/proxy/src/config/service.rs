@@ -45,7 +45,7 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
         listen,
         name,
         policy,
-        slots,
+        slots: raw.slots.as_ref().map(|_| slots),
         cancel,
         timeout,
         limits,

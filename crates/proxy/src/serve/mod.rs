@@ -9,17 +9,15 @@ mod respond;
 use std::sync::Arc;
 use std::time::Duration;
 
+use curtail_runtime::accept::{Accepted, Acceptor, clients_max, open_files};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 use crate::metrics::Rejection;
 use crate::route::Router;
 use crate::state::Proxy;
-
-/// After an accept that failed, for lack of file descriptors say: time for some to be freed.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Between two words about such accepts.
 const ACCEPT_SILENCE: Duration = Duration::from_secs(1);
@@ -35,19 +33,20 @@ pub(crate) async fn clients(
     mut draining: watch::Receiver<bool>,
 ) -> usize {
     let (permits, router) = (Arc::new(Semaphore::new(most)), Arc::new(router));
+    let mut acceptor = Acceptor::new(listener);
     let drained = draining.clone();
     // Dropping it cuts off those that are still connected.
     let mut connections = JoinSet::new();
     let mut last_warning: Option<Instant> = None;
     loop {
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = acceptor.accept() => accepted,
             _ = draining.wait_for(|draining| *draining) => break,
             Some(_) = connections.join_next() => continue,
         };
         match accepted {
-            Ok((stream, _)) => {
-                if let Some(permit) = permit(&proxy, &stream, &permits) {
+            Ok(accepted) => {
+                if let Some((stream, permit)) = admit(&proxy, accepted, &permits) {
                     let (proxy, router) = (Arc::clone(&proxy), Arc::clone(&router));
                     connections.spawn(serve(proxy, router, stream, permit, drained.clone()));
                 }
@@ -57,30 +56,37 @@ pub(crate) async fn clients(
                     last_warning = Some(Instant::now());
                     tracing::warn!(%error, "cannot accept clients");
                 }
-                sleep(ACCEPT_PAUSE).await;
             }
         }
     }
-    drop(listener);
+    drop(acceptor);
     let all = u32::try_from(most).unwrap_or(u32::MAX);
     let _ = timeout(proxy.config.listen.drain, permits.acquire_many(all)).await;
     most - permits.available_permits().min(most)
 }
 
-/// A place for a client, where there is one left.
-fn permit(
+/// Returns the connection and a permit, or refuses the client.
+fn admit(
     proxy: &Proxy,
-    stream: &TcpStream,
+    accepted: Accepted,
     permits: &Arc<Semaphore>,
-) -> Option<OwnedSemaphorePermit> {
-    let permit = Arc::clone(permits).try_acquire_owned().ok();
-    if permit.is_none() {
-        let why = "the limit of client connections is reached";
+) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    let refuse = |stream: &TcpStream, why: &'static str| {
         proxy.metrics.rejected(Rejection::Connections, 503, &why);
         // Best effort, without waiting: the point is to hold nothing for this client.
         let _ = stream.try_write(respond::FULL);
+    };
+    let stream = accepted
+        .into_stream()
+        .inspect_err(|accepted| refuse(accepted, "no file descriptor is free; raise ulimit -n"))
+        .ok()?;
+    match Arc::clone(permits).try_acquire_owned() {
+        Ok(permit) => Some((stream, permit)),
+        Err(_) => {
+            refuse(&stream, "the limit of client connections is reached");
+            None
+        }
     }
-    permit
 }
 
 async fn serve(
@@ -97,25 +103,11 @@ async fn serve(
     drop((open, permit));
 }
 
-/// How many files this process may open, where the system says.
-#[cfg(unix)]
-fn allowed() -> Option<u64> {
-    use rustix::process::{Resource, getrlimit};
-    getrlimit(Resource::Nofile).current
-}
-
-#[cfg(not(unix))]
-fn allowed() -> Option<u64> {
-    None
-}
-
 /// Returns the maximum number of concurrent clients at each of `listeners` listeners:
-/// `max_connections`, or less if the system permits too few open files. Every connection is an open
-/// file. A proxy whose clients took all of them could not reach its replicas, so half of the files
-/// are reserved for replicas, probes and operators.
+/// `max_connections`, or less if the system permits too few open files.
 pub(crate) fn client_permits(max_connections: usize, listeners: usize) -> usize {
-    let Some(files) = allowed() else { return max_connections };
-    let permits = share(max_connections, files / listeners as u64);
+    let Some(files) = open_files() else { return max_connections };
+    let permits = clients_max(max_connections, files / listeners as u64);
     if permits < max_connections {
         tracing::warn!(
             "listen.max_connections is {max_connections}, but the system allows {files} open files: \
@@ -124,22 +116,4 @@ pub(crate) fn client_permits(max_connections: usize, listeners: usize) -> usize 
         );
     }
     permits
-}
-
-/// Half of the open files.
-fn share(max_connections: usize, files: u64) -> usize {
-    let half = usize::try_from(files / 2).unwrap_or(usize::MAX).max(1);
-    max_connections.min(half)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clients_get_half_of_the_open_files_at_most() {
-        assert_eq!(share(10_000, 1_024), 512);
-        assert_eq!(share(100, 1_024), 100);
-        assert_eq!(share(100, 1), 1);
-    }
 }

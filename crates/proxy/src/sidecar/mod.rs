@@ -53,7 +53,7 @@ impl Sidecar {
         }
         let services = config.services.iter();
         for service in services.filter(|service| service.flow == Some(FlowRole::Ingress)) {
-            let slots = service.slots.saturating_mul(service.servers.len() as u32);
+            let slots = service.slots_or_one().saturating_mul(service.servers.len() as u32);
             let queue = service.limits.queue.max(1);
             builder = builder.resource(&service.name, ResourceSpec { slots, queue });
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use crate::harness::{Backend, Client, HELLO, Proxy, Step, config, say, service};
+use crate::harness::{Backend, Client, End, HELLO, Proxy, Step, config, dead, say, service};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -209,4 +209,89 @@ async fn the_admin_server_rejects_unknown_paths_methods_and_bodies() {
     let _ = client.rest().await;
     assert!(backend.seen().is_empty());
     assert_eq!(proxy.count("curtail_rejected_total", &[]).await, 0);
+}
+
+const UNFINISHED: &str = "POST /health HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nhalf";
+
+#[tokio::test]
+async fn a_new_admin_client_replaces_the_one_that_waited_longest() {
+    let backend = Backend::responding(HELLO).await;
+    let proxy = Proxy::serving("", &[&backend]).await;
+    let mut first = Client::connect(proxy.admin).await;
+    let mut slow = Vec::new();
+    for _ in 0..63 {
+        let mut client = Client::connect(proxy.admin).await;
+        client.send(UNFINISHED).await;
+        slow.push(client);
+    }
+    // The first client has waited longest, until it gets a response.
+    assert_eq!(first.get("/health").await.status, 200);
+    let mut others = Vec::new();
+    for closed in &mut slow[..3] {
+        let mut other = Client::connect(proxy.admin).await;
+        assert_eq!(other.get("/health").await.status, 200);
+        others.push(other);
+        // A client whose time is up gets a 408 instead.
+        closed.is_closed().await;
+    }
+    assert_eq!(first.get("/health").await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn admin_clients_have_five_seconds_for_each_step() {
+    let backend = Backend::responding(HELLO).await;
+    let proxy = Proxy::serving("", &[&backend]).await;
+    for unfinished in [UNFINISHED, "GET /health HTTP/1.1\r\n"] {
+        let mut client = Client::connect(proxy.admin).await;
+        client.send(unfinished).await;
+        let response = client.response().await;
+        assert_eq!(response.status, 408, "{unfinished}");
+        assert!(response.text().contains(" 5000 ms"), "{}", response.text());
+    }
+    let begun = tokio::time::Instant::now();
+    assert_eq!(Client::connect(proxy.admin).await.rest().await.1, End::Closed);
+    assert_eq!(begun.elapsed().as_secs(), 5);
+}
+
+#[tokio::test]
+async fn ready_means_that_every_shard_has_a_server_that_is_up() {
+    let (up, dead) = (Backend::responding(HELLO).await, dead());
+    let absent = dead.address;
+    let lines = "name = \"a\"\nhealth = { path = \"/\", interval = \"10ms\" }\nroute = { path_prefix = \"/a\" }";
+    let one = service(lines, &[up.address, absent]);
+    let shard = format!("[[service.shard]]\nname = \"east\"\nreplicas = [\"{absent}\"]\n");
+    let by = "shard_by = { header = \"x-shard\" }\n[[service.shard]]";
+    let two = service(&lines.replace("\"a\"", "\"b\"").replace("/a", "/b"), &[up.address]);
+    let two = two.replacen("[[service.shard]]", by, 1) + &shard;
+    let proxy = Proxy::start(&config("", &format!("{one}{two}"))).await;
+    crate::harness::eventually("the shard is not ready", async || {
+        let ready = proxy.asked("/ready").await;
+        let text = "service \"b\": no server of shard \"east\" is up\n";
+        (ready.status, &*ready.text()) == (503, text)
+    })
+    .await;
+    assert_eq!(proxy.asked("/health").await.text(), "ok\n");
+    let backend = Backend::gated(HELLO).await;
+    let mut proxy = Proxy::serving("", &[&backend]).await;
+    let mut client = Client::connect(proxy.admin).await;
+    let ready = client.get("/ready").await;
+    assert_eq!((ready.status, ready.text()), (200, "ready\n".into()));
+    let mut running = proxy.client().await;
+    running.ask("/").await;
+    backend.has_seen(1).await;
+    proxy.drain();
+    crate::harness::eventually("the proxy drains", async || {
+        let ready = client.get("/ready").await;
+        (ready.status, ready.text()) == (503, "draining\n".into())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_status_has_no_slots_if_the_file_has_none() {
+    let backend = Backend::responding(HELLO).await;
+    let text = service("policy = \"two-choices\"", &[backend.address]).replace("slots = 1\n", "");
+    let status = Proxy::start(&config("", &text)).await.status().await;
+    let server = &status["services"][0]["shards"][0]["servers"][0];
+    assert!(server["slots"].is_null() && server.get("slots").is_some(), "{status}");
 }

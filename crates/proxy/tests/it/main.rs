@@ -2,6 +2,7 @@
 
 mod admin;
 mod backends;
+mod descriptors;
 mod draining;
 mod failures;
 mod feedback;

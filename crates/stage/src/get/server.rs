@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use curtail_kernel::stage::Priority;
+use curtail_runtime::accept::{Accepted, Acceptor};
 use curtail_runtime::stage::{Permit, Stage};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -26,7 +27,7 @@ use crate::rate_limited::RateLimited;
 /// The size of the pieces in which data is sent, in bytes. A duplicate can be interrupted only
 /// between two pieces.
 const PIECE_BYTES: usize = 16 * 1024;
-/// The pause after a failed accept.
+/// The interval at which a draining server counts its jobs.
 const RETRY: Duration = Duration::from_millis(10);
 /// Made-up data.
 static NOTHING: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
@@ -139,17 +140,13 @@ impl Server {
             let listener = listener.into_std()?;
             shared.classes.spawn(Priority::High, async move {
                 let Ok(listener) = TcpListener::from_std(listener) else { return };
+                let mut acceptor = Acceptor::new(listener);
                 loop {
-                    let accepted = listener.accept().await;
+                    let accepted = acceptor.accept().await;
                     let Some(shared) = weak.upgrade() else { return };
                     match accepted {
-                        Ok((stream, _)) => shared.take(stream),
-                        // Either this connection failed, or no file descriptors are left. If none
-                        // are left, some will soon be closed.
-                        Err(error) => {
-                            tracing::debug!(%error, "a connection was not accepted");
-                            tokio::time::sleep(RETRY).await;
-                        }
+                        Ok(accepted) => shared.take(accepted),
+                        Err(error) => tracing::debug!(%error, "a connection was not accepted"),
                     }
                 }
             });
@@ -186,8 +183,9 @@ impl Server {
 
 impl Shared {
     /// Serves a connection on the thread for its class. The first request determines the class.
-    fn take(self: Arc<Self>, stream: TcpStream) {
-        let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned() else {
+    fn take(self: Arc<Self>, accepted: Accepted) {
+        let permit = Arc::clone(&self.connections).try_acquire_owned();
+        let (Ok(stream), Ok(permit)) = (accepted.into_stream(), permit) else {
             self.crowded.warn(|| tracing::warn!("too many connections: some are closed"));
             return;
         };

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use curtail_kernel::stage::Priority;
 use curtail_runtime::stage::Stage;
-use curtail_stage::tcp::TcpStage;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
@@ -47,9 +46,7 @@ async fn server(stops: bool) -> SocketAddr {
 /// Puts the stage in front of a server, and keeps two duplicates in the stage at all times. Returns
 /// the address for primaries.
 async fn before(server: SocketAddr, stage: &Stage, duplicate: Duration) -> SocketAddr {
-    let idle_timeout = Duration::from_secs(60);
-    let (low_from, connections) = (Vec::new(), 100);
-    let tcp = TcpStage { server, stage: stage.clone(), low_from, connections, idle_timeout };
+    let tcp = crate::tcp::stage(server, stage.clone());
     let bind = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (first, second) = (bind().await, bind().await);
     let (high, low) = (first.local_addr().unwrap(), second.local_addr().unwrap());

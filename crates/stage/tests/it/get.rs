@@ -202,7 +202,7 @@ async fn files_arrive_whole_by_either_copy_and_losers_are_purged() {
     let data: Vec<u8> = (0..3 * PIECE_BYTES + 5).map(|at| (at % 251) as u8).collect();
     std::fs::write(folder.path().join("file"), &data).unwrap();
     let with_files = || {
-        let disk = Some(Disk::new(folder.path(), 2, 100));
+        let disk = Some(Disk::new(folder.path(), 2, 100).unwrap());
         ServerOptions { disk, ..ServerOptions::default() }
     };
     let servers = [server(with_files()).await, server(with_files()).await];

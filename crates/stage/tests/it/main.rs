@@ -1,6 +1,7 @@
 //! Tests of stages over real sockets.
 
 mod closes;
+mod descriptors;
 mod get;
 mod http;
 mod tcp;

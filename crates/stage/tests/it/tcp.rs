@@ -10,6 +10,7 @@ use curtail_stage::tcp::TcpStage;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, Semaphore};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::eventually;
 
@@ -59,11 +60,26 @@ struct Front {
     ended: tokio::task::JoinHandle<usize>,
 }
 
+/// Returns a stage with long timeouts.
+pub(crate) fn stage(server: SocketAddr, stage: Stage) -> TcpStage {
+    TcpStage {
+        server,
+        stage,
+        low_from: Vec::new(),
+        connections: 100,
+        idle_timeout: Duration::from_secs(60),
+        max_duration: Duration::from_secs(300),
+        server_first: false,
+    }
+}
+
 async fn front(server: SocketAddr, slots: u32, low_from: &[&str]) -> Front {
-    let stage = Stage::new(slots, 10);
     let low_from = low_from.iter().map(|net| net.parse().unwrap()).collect();
-    let idle_timeout = Duration::from_secs(60);
-    let tcp = TcpStage { server, stage: stage.clone(), low_from, connections: 10, idle_timeout };
+    start(TcpStage { low_from, ..stage(server, Stage::new(slots, 10)) }).await
+}
+
+async fn start(tcp: TcpStage) -> Front {
+    let stage = tcp.stage.clone();
     let bind = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (first, second) = (bind().await, bind().await);
     let (high, low) = (first.local_addr().unwrap(), second.local_addr().unwrap());
@@ -152,4 +168,92 @@ async fn an_absent_server_costs_its_client_the_connection_and_no_slot() {
         assert!(client.read_u8().await.is_err());
     }
     eventually("all slots are free", async || front.stage.running() == 0).await;
+}
+
+/// Starts a server that sends `greeting`, and reads from its clients without responding.
+async fn silent(greeting: &'static [u8]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                client.write_all(greeting).await.unwrap();
+                tokio::io::copy(&mut client, &mut tokio::io::sink()).await
+            });
+        }
+    });
+    address
+}
+
+/// Returns whether the stage has closed a connection.
+async fn ends(client: &mut TcpStream) -> bool {
+    matches!(client.read(&mut [0]).await, Ok(0) | Err(_))
+}
+
+#[tokio::test]
+async fn a_connection_takes_a_slot_with_its_first_byte() {
+    let echo = Echo::new().await;
+    let front = front(echo.address, 1, &[]).await;
+    let mut quiet = TcpStream::connect(front.high).await.unwrap();
+    let mut first = send(front.high, 1).await;
+    echo.received(&[1]).await;
+    quiet.write_u8(2).await.unwrap();
+    waiting(&front, 1).await;
+    echo.may.add_permits(2);
+    assert_eq!((first.read_u8().await.unwrap(), quiet.read_u8().await.unwrap()), (1, 2));
+}
+
+#[tokio::test]
+async fn a_server_that_sends_first_gets_the_connection_before_its_client_sends() {
+    let server = silent(b"hi").await;
+    let stage = stage(server, Stage::new(1, 10));
+    let front = start(TcpStage { server_first: true, ..stage }).await;
+    let mut client = TcpStream::connect(front.high).await.unwrap();
+    let mut greeting = [0; 2];
+    let reads = timeout(Duration::from_secs(10), client.read_exact(&mut greeting));
+    reads.await.unwrap().unwrap();
+    assert_eq!(&greeting, b"hi");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_sends_nothing_loses_its_connection() {
+    let front = front(silent(b"").await, 1, &[]).await;
+    let begun = Instant::now();
+    let mut quiet = TcpStream::connect(front.high).await.unwrap();
+    assert_eq!(timeout(Duration::from_secs(200), ends(&mut quiet)).await, Ok(true));
+    assert_eq!(begun.elapsed().as_secs(), 60);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_sends_byte_by_byte_loses_its_slot_in_the_end() {
+    let front = front(silent(b"").await, 1, &[]).await;
+    let begun = Instant::now();
+    let mut slow = send(front.high, 1).await;
+    eventually("it runs", async || front.stage.running() == 1).await;
+    let _next = send(front.high, 2).await;
+    waiting(&front, 1).await;
+    while begun.elapsed() < Duration::from_secs(1_000) {
+        tokio::select! {
+            true = ends(&mut slow) => break,
+            () = sleep(Duration::from_secs(1)) => drop(slow.write_u8(1).await),
+        }
+    }
+    assert_eq!(begun.elapsed().as_secs(), 300);
+    waiting(&front, 0).await;
+}
+
+#[tokio::test]
+async fn a_client_beyond_the_connection_limit_is_closed_immediately() {
+    let echo = Echo::new().await;
+    let stage = stage(echo.address, Stage::new(1, 10));
+    let front = start(TcpStage { connections: 2, ..stage }).await;
+    let mut first = send(front.high, 1).await;
+    echo.received(&[1]).await;
+    let _quiet = TcpStream::connect(front.high).await.unwrap();
+    for _ in 0..3 {
+        let mut surplus = TcpStream::connect(front.low).await.unwrap();
+        assert_eq!(timeout(Duration::from_secs(10), ends(&mut surplus)).await, Ok(true));
+    }
+    echo.may.add_permits(1);
+    assert_eq!(first.read_u8().await.unwrap(), 1);
 }

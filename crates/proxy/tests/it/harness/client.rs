@@ -65,6 +65,11 @@ impl Client {
     pub(crate) async fn narrow(address: SocketAddr) -> Self {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.set_recv_buffer_size(4096).expect("a small buffer");
+        Self::with(socket, address).await
+    }
+
+    /// Connects a socket.
+    pub(crate) async fn with(socket: TcpSocket, address: SocketAddr) -> Self {
         let stream = within("a connection", socket.connect(address)).await.expect("a connection");
         Self { stream, input: BytesMut::new(), end: None }
     }

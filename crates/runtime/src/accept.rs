@@ -1,0 +1,252 @@
+//! Accepts connections, even if the process has no free file descriptors.
+//!
+//! If a process has as many open files as the system permits, `accept` fails with `EMFILE`, and the
+//! client waits in the backlog of the listener until it gives up. An [`Acceptor`] therefore keeps
+//! spare descriptors, which are open but not used. If `accept` fails, the acceptor closes a spare
+//! descriptor and accepts the client in its place. The caller refuses this client by dropping the
+//! [`Accepted`] connection, or serves it through a reference. When the connection is dropped, its
+//! descriptor becomes a spare one again. `dup3` does that in a single step, so no other thread can
+//! take the descriptor in between.
+
+use std::fs::File;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rustix::io::{DupFlags, Errno, dup3};
+use rustix::process::{Resource, getrlimit};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Sleep, sleep};
+
+/// The number of spare descriptors of each acceptor. One is enough to refuse clients one after the
+/// other. Several allow an admin server to serve several clients at once. If another thread opens a
+/// file just after a spare descriptor was closed, that descriptor is lost until the process has
+/// free ones again.
+pub const SPARES: usize = 4;
+
+/// The pause after an error, so that a lasting error does not keep a processor busy.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Held during every `accept`, so that no acceptor takes the descriptor that another one has just
+/// freed.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// A listener with spare descriptors.
+#[derive(Debug)]
+pub struct Acceptor {
+    listener: TcpListener,
+    spares: Arc<Spares>,
+    pause: Option<Pin<Box<Sleep>>>,
+}
+
+/// An accepted connection. Dropping it closes the connection.
+#[derive(Debug)]
+pub struct Accepted {
+    /// Present until this value is dropped or converted.
+    stream: Option<TcpStream>,
+    from: SocketAddr,
+    in_place_of_spare: bool,
+    spares: Arc<Spares>,
+}
+
+/// The spare descriptors. The first one is never closed, because the others are copied from it.
+#[derive(Debug, Default)]
+struct Spares(Mutex<Vec<OwnedFd>>);
+
+impl Acceptor {
+    /// Creates an acceptor, and opens its spare descriptors if there are enough free ones.
+    #[must_use]
+    pub fn new(listener: TcpListener) -> Self {
+        let spares = Arc::new(Spares::default());
+        spares.refill();
+        Self { listener, spares, pause: None }
+    }
+
+    /// Accepts the next connection. This method is cancel safe.
+    ///
+    /// # Errors
+    /// `accept` failed. The next call begins with a pause. If [`is_exhausted`] returns true for the
+    /// error, all spare descriptors are in use, too.
+    pub async fn accept(&mut self) -> io::Result<Accepted> {
+        poll_fn(|context| self.poll_accept(context)).await
+    }
+
+    /// Polls for the next connection, as [`Self::accept`] does.
+    pub fn poll_accept(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
+        if let Some(pause) = &mut self.pause {
+            ready!(pause.as_mut().poll(context));
+            self.pause = None;
+        }
+        self.spares.refill();
+        let turn = lock(&TURN);
+        let mut accepted = ready!(self.listener.poll_accept(context));
+        let mut in_place_of_spare = false;
+        if accepted.as_ref().is_err_and(is_exhausted) && self.spares.close_one() {
+            in_place_of_spare = true;
+            accepted = match self.listener.poll_accept(context) {
+                Poll::Ready(accepted) => accepted,
+                Poll::Pending => {
+                    self.spares.refill();
+                    return Poll::Pending;
+                }
+            };
+        }
+        drop(turn);
+        Poll::Ready(match accepted {
+            Ok((stream, from)) => {
+                let (stream, spares) = (Some(stream), Arc::clone(&self.spares));
+                Ok(Accepted { stream, from, in_place_of_spare, spares })
+            }
+            Err(error) => {
+                self.pause = Some(Box::pin(sleep(PAUSE)));
+                Err(error)
+            }
+        })
+    }
+}
+
+impl Accepted {
+    /// Returns the address of the client.
+    #[must_use]
+    pub fn from(&self) -> SocketAddr {
+        self.from
+    }
+
+    /// Returns the stream.
+    ///
+    /// # Errors
+    /// This connection uses a spare descriptor. Drop it, so that the next client can be accepted.
+    pub fn into_stream(mut self) -> Result<TcpStream, Self> {
+        match self.stream.take() {
+            Some(stream) if !self.in_place_of_spare => Ok(stream),
+            stream => {
+                self.stream = stream;
+                Err(self)
+            }
+        }
+    }
+}
+
+const PRESENT: &str = "the stream is present until the value is dropped";
+
+impl Deref for Accepted {
+    type Target = TcpStream;
+
+    fn deref(&self) -> &TcpStream {
+        self.stream.as_ref().expect(PRESENT)
+    }
+}
+
+impl DerefMut for Accepted {
+    fn deref_mut(&mut self) -> &mut TcpStream {
+        self.stream.as_mut().expect(PRESENT)
+    }
+}
+
+impl Drop for Accepted {
+    fn drop(&mut self) {
+        if let Some(stream) = self.stream.take() {
+            self.spares.put_back(stream);
+        }
+    }
+}
+
+impl Spares {
+    /// Opens the missing descriptors, as far as there are free ones.
+    fn refill(&self) {
+        let mut all = lock(&self.0);
+        while all.len() <= SPARES {
+            let opened = match all.first() {
+                Some(first) => first.try_clone(),
+                None => File::open("/dev/null").map(OwnedFd::from),
+            };
+            let Ok(opened) = opened else { return };
+            all.push(opened);
+        }
+    }
+
+    /// Closes a descriptor. Returns false if there is none left.
+    fn close_one(&self) -> bool {
+        let mut all = lock(&self.0);
+        all.len() > 1 && all.pop().is_some()
+    }
+
+    /// Closes a connection. If a descriptor is missing, keeps that of the connection.
+    fn put_back(&self, stream: TcpStream) {
+        let mut all = lock(&self.0);
+        if all.len() > SPARES {
+            return;
+        }
+        let (Some(first), Ok(stream)) = (all.first(), stream.into_std()) else { return };
+        let mut descriptor = OwnedFd::from(stream);
+        if dup3(first, &mut descriptor, DupFlags::CLOEXEC).is_ok() {
+            all.push(descriptor);
+        }
+    }
+}
+
+// Code under these locks does not panic, so poisoning is ignored.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns whether `accept` failed because the process has too many open files.
+#[must_use]
+pub fn is_exhausted(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::MFILE.raw_os_error())
+}
+
+/// Returns the maximum number of open files of this process, if there is one.
+#[must_use]
+pub fn open_files() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}
+
+/// Returns the maximum number of clients of a listener: `most`, but at most half of `files`. Every
+/// connection is an open file. If clients used all of them, their requests could not be sent to
+/// servers.
+#[must_use]
+pub fn clients_max(most: usize, files: u64) -> usize {
+    let half = usize::try_from(files / 2).unwrap_or(usize::MAX).max(1);
+    most.min(half)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd as _;
+
+    use super::*;
+
+    #[test]
+    fn clients_get_half_of_the_open_files_at_most() {
+        assert_eq!(clients_max(10_000, 1_024), 512);
+        assert_eq!(clients_max(100, 1_024), 100);
+        assert_eq!(clients_max(100, 1), 1);
+    }
+
+    #[tokio::test]
+    async fn the_descriptor_of_a_closed_connection_becomes_a_spare_one_if_one_is_missing() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut acceptor = Acceptor::new(listener);
+        let spares = Arc::clone(&acceptor.spares);
+        let mut client = TcpStream::connect(address).await.unwrap();
+        let accepted = acceptor.accept().await.unwrap();
+        let descriptor = accepted.as_raw_fd();
+        assert!(spares.close_one());
+        drop(accepted);
+        let end = tokio::io::AsyncReadExt::read(&mut client, &mut [0]).await;
+        assert_eq!(end.unwrap(), 0);
+        assert_eq!(lock(&spares.0).last().unwrap().as_raw_fd(), descriptor);
+        for left in (0..SPARES).rev() {
+            assert!(spares.close_one(), "{left}");
+        }
+        assert!(!spares.close_one(), "the first one stays open");
+    }
+}
