@@ -318,7 +318,7 @@ fn service(service: &Service) -> ServiceStatus<'_> {
             let views: Vec<_> = servers.map(|&server| (server, core.server(server))).collect();
             (core.waiting(group), views)
         });
-        let address = |server: ServerId| cell.transport().pool(server).address().to_string();
+        let address = |server: ServerId| cell.transport().upstream(server).address().to_string();
         let servers = views.into_iter().map(|(server, view)| ServerStatus {
             address: address(server),
             up: view.up,

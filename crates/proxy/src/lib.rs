@@ -20,8 +20,10 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use curtail_kernel::ServerId;
+use curtail_net::Reload;
 use curtail_runtime::http::watch as watch_server;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -29,6 +31,7 @@ use tokio::task::JoinSet;
 
 use config::Config;
 use route::Router;
+use serve::Entrance;
 use state::Proxy;
 
 /// The reason why the proxy did not start.
@@ -46,6 +49,9 @@ pub enum StartError {
         /// The error from the operating system.
         error: std::io::Error,
     },
+    /// The files of TLS cannot be loaded.
+    #[error(transparent)]
+    Tls(#[from] curtail_net::TlsError),
     /// The kernel rejected a service.
     #[error(transparent)]
     Kernel(#[from] curtail_kernel::ConfigError),
@@ -61,6 +67,7 @@ pub type Running<T = usize> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub struct Server {
     proxy: Arc<Proxy>,
     clients: TcpListener,
+    tls_clients: Option<TcpListener>,
     admin: Option<TcpListener>,
     /// Listeners of services that have their own address, with the index of the service.
     own: Vec<(usize, TcpListener)>,
@@ -79,6 +86,12 @@ impl Server {
     /// Panics if called outside a tokio runtime.
     pub async fn bind(config: Config, seed: u64) -> Result<Self, StartError> {
         let clients = listen("listen.http", config.listen.http, &config.listen.places[0]).await?;
+        let tls_clients = match &config.listen.https {
+            Some((address, _)) => {
+                Some(listen("listen.https", *address, &config.listen.places[2]).await?)
+            }
+            None => None,
+        };
         let admin = match config.listen.admin {
             Some(address) => Some(listen("listen.admin", address, &config.listen.places[1]).await?),
             None => None,
@@ -90,12 +103,18 @@ impl Server {
                 own.push((at, listen("listen", address, &place).await?));
             }
         }
-        Ok(Self { proxy: Arc::new(Proxy::new(config, seed)?), clients, admin, own })
+        let proxy = Arc::new(Proxy::new(config, seed)?);
+        Ok(Self { proxy, clients, tls_clients, admin, own })
     }
 
     /// Returns the address for clients.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.clients.local_addr()
+    }
+
+    /// Returns the address for clients that use TLS, if there is one.
+    pub fn tls_address(&self) -> Option<std::io::Result<SocketAddr>> {
+        self.tls_clients.as_ref().map(TcpListener::local_addr)
     }
 
     /// Returns the address for operators, if there is an admin listener.
@@ -125,7 +144,7 @@ impl Server {
     }
 
     async fn serve(self, shutdown: Running<()>) -> usize {
-        let Self { proxy, clients, admin, own } = self;
+        let Self { proxy, clients, tls_clients, admin, own } = self;
         let (drain, draining) = watch::channel(false);
         let (drain_own, draining_own) = watch::channel(false);
         // Dropping the set stops the admin server, the health checks and the learning.
@@ -138,6 +157,12 @@ impl Server {
                 let cells: Vec<_> = service.cells.iter().map(|(cell, _)| cell.clone()).collect();
                 background.spawn(async move { learning.run(&cells).await });
             }
+            if let Some(tls) = service.tls.clone() {
+                let name = service.config.name.clone();
+                background.spawn(async move {
+                    tls.watch(RELOAD, |event| reloaded(&name, &event)).await;
+                });
+            }
             let health = &service.config.health;
             for (cell, layout) in &service.cells {
                 for server in 0..layout.addresses.len() {
@@ -146,13 +171,26 @@ impl Server {
                 }
             }
         }
-        let permits = serve::client_permits(proxy.config.listen.max_connections, 1 + own.len());
+        if let Some(tls) = proxy.tls.clone() {
+            background.spawn(async move {
+                tls.watch(RELOAD, |event| reloaded("listen.https", &event)).await;
+            });
+        }
+        let listeners = 1 + own.len() + usize::from(tls_clients.is_some());
+        let permits = serve::client_permits(proxy.config.listen.max_connections, listeners);
         let mut calls = JoinSet::new();
         for (at, listener) in own {
-            let at = (listener, Router::of_service(&proxy.config, at));
+            let router = Router::of_service(&proxy.config, at).into();
+            let at = Entrance { listener, router, tls: None };
             calls.spawn(serve::clients(Arc::clone(&proxy), at, permits, draining_own.clone()));
         }
-        let at = (clients, Router::new(&proxy.config));
+        let router = Arc::new(Router::new(&proxy.config));
+        let mut fronts = JoinSet::new();
+        if let Some(listener) = tls_clients {
+            let at = Entrance { listener, router: Arc::clone(&router), tls: proxy.tls.clone() };
+            fronts.spawn(serve::clients(Arc::clone(&proxy), at, permits, draining.clone()));
+        }
+        let at = Entrance { listener: clients, router, tls: None };
         let serving = serve::clients(proxy, at, permits, draining);
         tokio::pin!(serving);
         tokio::select! {
@@ -162,11 +200,23 @@ impl Server {
         tracing::info!("draining");
         // `serving` holds a receiver, so sending cannot fail.
         let _ = drain.send(true);
-        let cut = serving.await;
+        let cut = serving.await + fronts.join_all().await.into_iter().sum::<usize>();
         // The listeners of services drain last, because running requests may still make calls
         // through them.
         let _ = drain_own.send(true);
         calls.join_all().await.into_iter().sum::<usize>() + cut
+    }
+}
+
+/// Time between two looks at the files of TLS.
+const RELOAD: Duration = Duration::from_secs(5);
+
+fn reloaded(place: &str, event: &Reload) {
+    match event {
+        Reload::Reloaded => tracing::info!(place, "TLS files changed and were loaded"),
+        Reload::Failed(error) => {
+            tracing::warn!(place, %error, "TLS files changed, but the old ones stay in use");
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! Converts a cell's events into metrics and log lines. `serve` counts how requests end.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use curtail_http::h1::BadResponse;
 use curtail_kernel::{GroupId, Outcome, ServerId, StartReason, StopReason};
+use curtail_net::Address;
 use curtail_runtime::{Cause, CopyEnd, CopyInfo, EjectionCause, Failure, Observer, ProbeFailure};
 
 use crate::config::CellConfig;
@@ -35,7 +35,7 @@ pub(crate) struct Watcher {
     servers: Vec<usize>,
     /// The names of the service and of its servers, for the log.
     name: String,
-    addresses: Vec<SocketAddr>,
+    addresses: Vec<Address>,
     /// For each server and cause: the rate limit for log lines about the server's failures.
     lines: Vec<Vec<LogLimit>>,
     /// For each server: whether a load probe without a report has been logged.
@@ -57,9 +57,9 @@ impl Watcher {
 
     /// Returns the server's address and the number of suppressed lines if a line about this server
     /// and cause may be logged now.
-    fn allow(&self, server: ServerId, cause: Cause) -> Option<(SocketAddr, u64)> {
+    fn allow(&self, server: ServerId, cause: Cause) -> Option<(&Address, u64)> {
         let left_out = self.lines[server.index()][cause.index()].allow()?;
-        Some((self.addresses[server.index()], left_out))
+        Some((&self.addresses[server.index()], left_out))
     }
 
     fn replica(&self, copy: CopyInfo) -> &ReplicaMetrics {
@@ -132,7 +132,7 @@ impl Observer for Watcher {
         let reason = EjectionReason::from(why);
         self.metrics.servers[self.servers[server.index()]].ejections.inc(reason);
         let (service, server, reason) =
-            (&*self.name, self.addresses[server.index()], reason.text());
+            (&*self.name, &self.addresses[server.index()], reason.text());
         let probe = match why {
             EjectionCause::Ejected(_) => None,
             EjectionCause::Probes(last) => Some(tracing::field::display(last)),
@@ -148,13 +148,13 @@ impl Observer for Watcher {
         // Warns once per server. Thousands of probes per second may fail, and the metrics count
         // them all.
         if !answered && !self.warned[server.index()].swap(true, Ordering::Relaxed) {
-            let (service, server) = (&*self.name, self.addresses[server.index()]);
+            let (service, server) = (&*self.name, &self.addresses[server.index()]);
             tracing::warn!(service, %server, "the response to a probe has no load report");
         }
     }
 
     fn restored(&self, server: ServerId) {
-        let (service, server) = (&*self.name, self.addresses[server.index()]);
+        let (service, server) = (&*self.name, &self.addresses[server.index()]);
         tracing::info!(service, %server, "server restored");
     }
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 
 use curtail_flow::Target;
 use curtail_kernel::{Core, GroupId, ServerId, rng};
-use curtail_runtime::http::{Http, Settings};
+use curtail_net::{Address, ClientTls, ServerTls};
+use curtail_runtime::http::{Http, Replica, Settings};
 use curtail_runtime::stage::Stage;
 use curtail_runtime::{Cell, Learning, Timers};
 
@@ -25,6 +26,8 @@ pub(crate) struct Proxy {
     pub(crate) sidecar: Option<Sidecar>,
     pub(crate) services: Vec<Service>,
     pub(crate) metrics: Metrics,
+    /// TLS for clients, if there is an address for it.
+    pub(crate) tls: Option<ServerTls>,
     /// Limits the log lines about metadata that is ignored.
     pub(crate) ignored_lines: LogLimit,
 }
@@ -39,6 +42,8 @@ pub(crate) struct Service {
     /// the service has the role `egress`.
     targets: Vec<Arc<[Target]>>,
     pub(crate) metrics: Arc<ServiceMetrics>,
+    /// TLS towards the replicas, if they use it.
+    pub(crate) tls: Option<ClientTls>,
     /// The stage in front of the replica. Duplicates wait in it behind all other requests, and
     /// leave it when their client disconnects.
     pub(crate) stage: Option<Stage>,
@@ -80,7 +85,8 @@ impl Proxy {
             }
             services.push(service);
         }
-        Ok(Self { sidecar, services, metrics, config, ignored_lines: LogLimit::new() })
+        let tls = config.listen.https.as_ref().map(|(_, spec)| ServerTls::load(spec)).transpose()?;
+        Ok(Self { sidecar, services, metrics, tls, config, ignored_lines: LogLimit::new() })
     }
 
     /// Updates the gauges. Called before the gauges are read, not on every event.
@@ -141,7 +147,8 @@ fn start(
     metrics: &Arc<ServiceMetrics>,
     timers: &Timers,
     seed: u64,
-) -> Result<Service, curtail_kernel::ConfigError> {
+) -> Result<Service, StartError> {
+    let tls = service.tls.as_ref().map(ClientTls::load).transpose()?;
     let settings = Settings {
         priorities: service.policy.has_priorities(),
         load_reports: service.policy.reads_feedback(),
@@ -153,7 +160,12 @@ fn start(
         // Each cell has its own seed, so that the cells do not all break ties in the same way.
         let rng = rng(seed ^ ((at as u64) << 32 | number as u64));
         let kernel = service.policy.build(&cell.topology, service.limits, rng)?;
-        let transport = Http::new(cell.addresses.iter().copied(), settings);
+        let replica = |address: &Address| Replica {
+            address: address.clone(),
+            tls: tls.clone(),
+            protocol: service.protocol,
+        };
+        let transport = Http::new(cell.addresses.iter().map(replica), settings);
         let transport = transport.with_probes(service.probe.clone());
         let transport = transport.with_outcomes(service.outcomes.clone());
         let watcher = Watcher::new(metrics, &service.name, &cell);
@@ -165,6 +177,7 @@ fn start(
         shards: layout.shards,
         targets: Vec::new(),
         metrics: Arc::clone(metrics),
+        tls,
         stage: service.throttle.map(|throttle| {
             let queue = service.limits.queue;
             match throttle {

@@ -33,8 +33,8 @@ pub const SPARES: usize = 4;
 /// The pause after an error, so that a lasting error does not keep a processor busy.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Held during every `accept`, so that no acceptor takes the descriptor that another one has just
-/// freed.
+/// Held while an acceptor opens or accepts anything, so that it does not take the descriptor that
+/// another one has just freed.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// A listener with spare descriptors.
@@ -42,7 +42,14 @@ static TURN: Mutex<()> = Mutex::new(());
 pub struct Acceptor {
     listener: TcpListener,
     spares: Arc<Spares>,
-    pause: Option<Pin<Box<Sleep>>>,
+    pause: Option<Pause>,
+}
+
+#[derive(Debug)]
+struct Pause {
+    sleep: Pin<Box<Sleep>>,
+    /// Whether the pause also ends when there is a spare descriptor again.
+    is_for_spare: bool,
 }
 
 /// An accepted connection. Dropping it closes the connection.
@@ -64,7 +71,9 @@ impl Acceptor {
     #[must_use]
     pub fn new(listener: TcpListener) -> Self {
         let spares = Arc::new(Spares::default());
+        let turn = lock(&TURN);
         spares.refill();
+        drop(turn);
         Self { listener, spares, pause: None }
     }
 
@@ -72,19 +81,22 @@ impl Acceptor {
     ///
     /// # Errors
     /// `accept` failed. The next call begins with a pause. If [`is_exhausted`] returns true for the
-    /// error, all spare descriptors are in use, too.
+    /// error, all spare descriptors are in use, too. There is then no pause if one of them has
+    /// been put back before the next call.
     pub async fn accept(&mut self) -> io::Result<Accepted> {
         poll_fn(|context| self.poll_accept(context)).await
     }
 
     /// Polls for the next connection, as [`Self::accept`] does.
     pub fn poll_accept(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
-        if let Some(pause) = &mut self.pause {
-            ready!(pause.as_mut().poll(context));
+        if let Some(Pause { sleep, is_for_spare }) = &mut self.pause {
+            if !(*is_for_spare && self.spares.is_any_left()) {
+                ready!(sleep.as_mut().poll(context));
+            }
             self.pause = None;
         }
-        self.spares.refill();
         let turn = lock(&TURN);
+        self.spares.refill();
         let mut accepted = ready!(self.listener.poll_accept(context));
         let mut in_place_of_spare = false;
         if accepted.as_ref().is_err_and(is_exhausted) && self.spares.close_one() {
@@ -104,7 +116,8 @@ impl Acceptor {
                 Ok(Accepted { stream, from, in_place_of_spare, spares })
             }
             Err(error) => {
-                self.pause = Some(Box::pin(sleep(PAUSE)));
+                let is_for_spare = is_exhausted(&error);
+                self.pause = Some(Pause { sleep: Box::pin(sleep(PAUSE)), is_for_spare });
                 Err(error)
             }
         })
@@ -169,6 +182,10 @@ impl Spares {
             let Ok(opened) = opened else { return };
             all.push(opened);
         }
+    }
+
+    fn is_any_left(&self) -> bool {
+        lock(&self.0).len() > 1
     }
 
     /// Closes a descriptor. Returns false if there is none left.

@@ -94,19 +94,8 @@ impl Exchange {
         .await;
     }
 
-    /// Sends a complete response. No body is sent in response to HEAD, or with the statuses 204 and
-    /// 304.
-    pub async fn respond<N: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &mut self,
-        status: u16,
-        headers: impl IntoIterator<Item = (N, V)>,
-        body: &[u8],
-    ) -> Result<(), ServerError> {
-        self.start_response(status, headers, BodyLength::Known(body.len() as u64))?;
-        self.write(body, true).await
-    }
-
-    /// Begins the response, and sends its head.
+    /// Begins the response, and sends its head. No body is sent in response to HEAD, or with the
+    /// statuses 204 and 304.
     pub fn start_response<N: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         status: u16,
@@ -126,6 +115,12 @@ impl Exchange {
         let body = respond.send_response(head, ends).map_err(gone)?;
         self.response = if ends { Response::Over } else { Response::Begun(body) };
         Ok(())
+    }
+
+    /// Sends the whole body, after [`start_response`](Exchange::start_response), and ends the
+    /// response.
+    pub async fn send_whole(&mut self, body: &[u8]) -> Result<(), ServerError> {
+        self.write(body, true).await
     }
 
     /// Sends a part of the body. Returns when the connection has accepted it.

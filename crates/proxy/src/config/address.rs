@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use curtail_net::Address;
+
 /// Parses `IP:PORT` or `localhost:PORT`, where localhost is 127.0.0.1. The text of an error is a
 /// predicate, followed by the fix.
 pub(super) fn read(text: &str) -> Result<SocketAddr, (&'static str, String)> {
@@ -29,11 +31,36 @@ pub(super) fn read(text: &str) -> Result<SocketAddr, (&'static str, String)> {
     let name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     if host.starts_with(|c: char| c.is_ascii_alphabetic()) && host.chars().all(name) {
         return Err((
-            "is a host name, and host names are not resolved yet",
+            "is a host name, and a listener needs an IP address",
             format!("write its IP address, like \"10.0.0.1:{port}\", or localhost:{port}"),
         ));
     }
     Err(("is not an address", like))
+}
+
+/// Parses the address of a replica: `IP:PORT`, `NAME:PORT` or `unix:PATH`.
+pub(super) fn replica(text: &str) -> Result<Address, (&'static str, String)> {
+    match Address::parse(text) {
+        Ok(Address::Tcp { host, port }) => {
+            // Two spellings of an IP address are the same server.
+            let ip = host.parse::<IpAddr>().map(|ip| ip.to_string());
+            Ok(Address::Tcp { host: ip.unwrap_or(host), port })
+        }
+        Ok(unix) => Ok(unix),
+        Err(error) => Err(match read(text) {
+            Err((wrong, fix)) if !text.starts_with("unix:") => (wrong, fix),
+            _ => ("is not an address", error.to_string()),
+        }),
+    }
+}
+
+/// Returns the socket address, if it does not depend on a resolver.
+pub(super) fn socket(address: &Address) -> Option<SocketAddr> {
+    let Address::Tcp { host, port } = address else { return None };
+    if host == "localhost" {
+        return Some(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), *port));
+    }
+    host.parse().ok().map(|ip| SocketAddr::new(ip, *port))
 }
 
 /// Returns whether a connection to `address` reaches `listener`, judging by the addresses alone. A

@@ -1,8 +1,7 @@
 //! Partitions the shards of a service into cells.
 
-use std::net::SocketAddr;
-
 use curtail_kernel::{GroupId, Server, ServerId, Topology};
+use curtail_net::Address;
 
 use super::model::Service;
 
@@ -15,7 +14,7 @@ pub(crate) struct CellConfig {
     /// The server of each [`ServerId`], as an index into [`Service::servers`].
     pub(crate) servers: Vec<usize>,
     /// The address of each [`ServerId`].
-    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) addresses: Vec<Address>,
 }
 
 /// The cells of a service, and the position of each shard in them.
@@ -88,7 +87,7 @@ impl CellConfig {
         let id = ServerId(dense(self.servers.len()));
         self.topology.servers.push(Server { slots: service.slots_or_one() });
         self.servers.push(server);
-        self.addresses.push(service.servers[server]);
+        self.addresses.push(service.servers[server].clone());
         id
     }
 }

@@ -35,6 +35,7 @@ mod resolve;
 mod service;
 mod shape;
 mod shards;
+mod tls;
 mod upstream;
 mod values;
 

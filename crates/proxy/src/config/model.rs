@@ -8,7 +8,8 @@ use curtail_flow::metadata::MemberKey;
 use curtail_flow::{Discipline, WorkflowSpec};
 use curtail_http::h1;
 use curtail_kernel::{Limits, OutcomeTable, Policy};
-use curtail_runtime::http::{Health, Settings};
+use curtail_net::{Address, ClientTlsSpec, ServerTlsSpec};
+use curtail_runtime::http::{Health, Protocol, Settings};
 use ipnet::IpNet;
 
 use crate::cost::Cost;
@@ -52,10 +53,13 @@ impl Config {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listen {
     pub(crate) http: SocketAddr,
+    /// The address for clients that use TLS, and the settings of TLS.
+    pub(crate) https: Option<(SocketAddr, ServerTlsSpec)>,
     /// The address for operators, or `None` if there is no admin listener.
     pub(crate) admin: Option<SocketAddr>,
-    /// `FILE:LINE` of the keys `http` and `admin`. An entry is `None` if its key is left out.
-    pub(crate) places: [Option<String>; 2],
+    /// `FILE:LINE` of the keys `http`, `admin` and `https`. An entry is `None` if its key is left
+    /// out.
+    pub(crate) places: [Option<String>; 3],
     pub(crate) max_connections: usize,
     pub(crate) limits: h1::Limits,
     pub(crate) timeouts: h1::Timeouts,
@@ -91,6 +95,10 @@ pub(crate) struct Service {
     pub(crate) limits: Limits,
     /// Settings of the connections to the replicas.
     pub(crate) settings: Settings,
+    /// The version of HTTP that the replicas get.
+    pub(crate) protocol: Protocol,
+    /// TLS towards the replicas, or `None` for plain connections.
+    pub(crate) tls: Option<ClientTlsSpec>,
     /// Outcomes of the replicas' responses.
     pub(crate) outcomes: OutcomeTable,
     /// Settings of the health probes. If there is no path, only servers that are down are probed.
@@ -114,7 +122,7 @@ pub(crate) struct Service {
     pub(crate) listen: Option<SocketAddr>,
     /// The distinct addresses of all shards, in file order. A *server index* is an index into this
     /// list.
-    pub(crate) servers: Vec<SocketAddr>,
+    pub(crate) servers: Vec<Address>,
     /// A non-empty list, in file order.
     pub(crate) shards: Vec<Shard>,
 }

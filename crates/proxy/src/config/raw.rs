@@ -32,6 +32,11 @@ pub(super) struct Listen {
     /// Address for clients, as `IP:PORT` or `localhost:PORT`. Port 0 selects any free port.
     #[schemars(extend("default" = "127.0.0.1:8080"))]
     pub(super) http: Maybe<String>,
+    /// Address for clients that use TLS. Requires the table `tls`. The client chooses HTTP/2 or
+    /// HTTP/1.1 in the handshake (ALPN).
+    pub(super) https: Maybe<String>,
+    /// Certificates, and how clients prove who they are. Files that change are read again.
+    pub(super) tls: Maybe<ListenTls>,
     /// Address for metrics, status and health checks. `false` disables the admin server.
     #[schemars(extend("default" = "127.0.0.1:9901"))]
     pub(super) admin: Maybe<OrFalse<String>>,
@@ -59,6 +64,46 @@ pub(super) struct Listen {
     /// Time limit for running requests after SIGTERM.
     #[schemars(extend("default" = "30s"))]
     pub(super) drain: Maybe<Span>,
+}
+
+/// TLS for clients.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "{ certificates, client_auth, client_ca }")]
+#[schemars(extend("required" = ["certificates"]))]
+pub(super) struct ListenTls {
+    /// The certificates. A client gets the one that contains the name that it asks for (SNI), or the
+    /// first one. Required.
+    pub(super) certificates: Maybe<OneOrMany<Certificate>>,
+    /// Whether clients must present a certificate.
+    #[schemars(extend("default" = "none"))]
+    pub(super) client_auth: Maybe<ClientAuth>,
+    /// File with the certificates (PEM) of the authorities that sign the certificates of clients.
+    /// Required unless `client_auth` is `none`. The path is relative to this file.
+    pub(super) client_ca: Maybe<String>,
+}
+
+/// A certificate and its key.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "{ cert, key }")]
+#[schemars(extend("required" = ["cert", "key"]))]
+pub(super) struct Certificate {
+    /// File with the certificate and its chain (PEM). The path is relative to this file. Required.
+    pub(super) cert: Maybe<String>,
+    /// File with the private key (PEM). The path is relative to this file. Required.
+    pub(super) key: Maybe<String>,
+}
+
+/// Whether clients must present a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(super) enum ClientAuth {
+    /// No certificate is requested.
+    None,
+    /// A certificate is requested, and is verified if the client has one.
+    Optional,
+    /// A client without a valid certificate is refused.
+    Required,
 }
 
 /// The log, which is written to stderr.
@@ -210,6 +255,11 @@ pub(super) struct Service {
     /// that header, up to this maximum.
     #[schemars(extend("default" = "5s"))]
     pub(super) max_retry_after: Maybe<Span>,
+    /// The version of HTTP that the replicas get. `h2` without TLS is HTTP/2 with prior knowledge.
+    #[schemars(extend("default" = "http1"))]
+    pub(super) protocol: Maybe<Protocol>,
+    /// TLS towards the replicas. If it is left out or `false`, connections are plain.
+    pub(super) tls: Maybe<OrFalse<UpstreamTls>>,
     /// Statuses whose outcomes differ from those in the default table.
     pub(super) outcome: Maybe<Outcomes>,
     /// Timeout for opening a connection to a replica.
@@ -300,6 +350,35 @@ pub(super) struct Service {
     pub(super) listen: Maybe<String>,
     /// The shards, each with its replicas. At least one.
     pub(super) shard: Maybe<OneOrMany<Shard>>,
+}
+
+/// The version of HTTP that replicas get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(super) enum Protocol {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2.
+    H2,
+    /// HTTP/2 if the replica chooses it in the TLS handshake (ALPN), and HTTP/1.1 otherwise.
+    Auto,
+}
+
+/// TLS towards replicas.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "{ ca, name, cert, key } or false")]
+pub(super) struct UpstreamTls {
+    /// File with the certificates (PEM) of the authorities that sign the replicas' certificates. If
+    /// left out, the authorities of the system. The path is relative to this file.
+    pub(super) ca: Maybe<String>,
+    /// The name that the replicas' certificates must contain. If left out, the host in the address
+    /// of each replica.
+    pub(super) name: Maybe<String>,
+    /// File with the certificate (PEM) that is presented to the replicas. Requires `key`.
+    pub(super) cert: Maybe<String>,
+    /// File with the private key of `cert` (PEM).
+    pub(super) key: Maybe<String>,
 }
 
 /// Outcomes of statuses. An entry is a status, or a string such as `"4xx"` or `"502-599"`.
@@ -419,6 +498,7 @@ pub(super) struct KeyOf {
 pub(super) struct Shard {
     /// The name in requests, metrics and the status. Required.
     pub(super) name: Maybe<String>,
-    /// Addresses, as `IP:PORT` or `localhost:PORT`. At least one.
+    /// Addresses, as `IP:PORT`, `NAME:PORT` or `unix:PATH`. Names are resolved whenever a connection
+    /// is opened. At least one.
     pub(super) replicas: Maybe<Vec<Given<String>>>,
 }

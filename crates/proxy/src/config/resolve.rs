@@ -6,12 +6,13 @@ use std::ops::Range;
 use std::time::Duration;
 
 use curtail_http::h1::{Limits, Timeouts};
+use curtail_net::Address;
 
 use super::check::key;
 use super::model::{Config, Listen, Log, LogFormat, LogLevel, Route, Service};
 use super::report::Report;
 use super::values::{Given, OrFalse, each};
-use super::{address, check, flow, notes, raw, service, upstream};
+use super::{address, check, flow, notes, raw, service, tls, upstream};
 
 const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9901);
@@ -37,7 +38,8 @@ pub(super) fn file(raw: &raw::File, report: &mut Report<'_>) -> Config {
     addresses(&tables, &services, &listen, report);
     let has_roles = tables.iter().any(|(raw, _)| raw.flow.is_some());
     let flow = flow::resolve(raw.flow.as_ref(), has_roles, report);
-    let taken: Vec<_> = std::iter::once(listen.http).chain(listen.admin).collect();
+    let https = listen.https.as_ref().map(|(address, _)| *address);
+    let taken: Vec<_> = std::iter::once(listen.http).chain(listen.admin).chain(https).collect();
     flow::services(&tables, &services, (flow.is_some(), &taken), report);
     let notes = notes::of(&services);
     Config { listen, log, flow, services, warnings: Vec::new(), notes }
@@ -49,6 +51,7 @@ fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
     let secs = Duration::from_secs;
     let http = raw.http.as_ref().map_or(HTTP, |given| check::listener(given, given.get(), report));
     let admin = admin(raw, http, report);
+    let https = tls::listener(raw, &[Some(http), admin], report);
     let default = Limits::default();
     let limits = Limits {
         head_bytes: key!(size, report, raw.max_header_bytes, upstream::HEAD, default.head_bytes),
@@ -66,9 +69,11 @@ fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
         ..Timeouts::default()
     };
     let http_span = raw.http.as_ref().map(Given::span);
-    let spans = [http_span, raw.admin.as_ref().map(Given::span)];
+    let https_span = raw.https.as_ref().map(Given::span);
+    let spans = [http_span, raw.admin.as_ref().map(Given::span), https_span];
     Listen {
         http,
+        https,
         admin,
         places: spans.map(|span| span.map(|span| report.place(&span))),
         max_connections: key!(count, report, raw.max_connections, 1..=1_000_000, 10_000) as usize,
@@ -140,12 +145,15 @@ fn shown(prefix: &str) -> &str {
 
 /// Reports servers that are the proxy itself, and servers that belong to two services.
 fn addresses(tables: &Tables<'_>, services: &[Service], listen: &Listen, report: &mut Report<'_>) {
-    let mut owner: BTreeMap<SocketAddr, usize> = BTreeMap::new();
+    let mut owner: BTreeMap<&Address, usize> = BTreeMap::new();
     let own = services.iter().filter_map(|service| service.listen);
-    let ours: Vec<_> = std::iter::once(listen.http).chain(listen.admin).chain(own).collect();
+    let https = listen.https.as_ref().map(|(address, _)| *address);
+    let ours = std::iter::once(listen.http).chain(listen.admin).chain(https).chain(own);
+    let ours: Vec<_> = ours.collect();
     for (index, ((raw, at), service)) in tables.iter().zip(services).enumerate() {
-        for &server in &service.servers {
-            if ours.iter().any(|&ours| address::reaches(server, ours)) {
+        for server in &service.servers {
+            let socket = address::socket(server);
+            if socket.is_some_and(|to| ours.iter().any(|&ours| address::reaches(to, ours))) {
                 let at = replica_span(raw, server).unwrap_or_else(|| at.clone());
                 let fix = "name the address of a replica";
                 report.error(&at, "the proxy itself listens on this address", fix);
@@ -164,8 +172,10 @@ fn addresses(tables: &Tables<'_>, services: &[Service], listen: &Listen, report:
 }
 
 /// Returns the first place where a service lists a server.
-fn replica_span(raw: &raw::Service, server: SocketAddr) -> Option<Range<usize>> {
+fn replica_span(raw: &raw::Service, server: &Address) -> Option<Range<usize>> {
     let shards = each(raw.shard.as_ref()).into_iter();
     let mut replicas = shards.filter_map(|(shard, _)| shard.replicas.as_ref()).flat_map(Given::get);
-    replicas.find(|given| address::read(given.get()) == Ok(server)).map(Given::span)
+    replicas
+        .find(|given| address::replica(given.get()).as_ref() == Ok(server))
+        .map(Given::span)
 }

@@ -4,14 +4,14 @@ use std::ops::Range;
 use std::time::Duration;
 
 use curtail_kernel::{HedgeSpec, Limits, PickSpec, Policy, PolicyError, Topology, Tuning};
-use curtail_runtime::http::Health;
+use curtail_runtime::http::{Health, Protocol};
 
 use super::check::key;
 use super::model::{Cancel, FlowRole, Route, Service, Throttle};
 use super::report::Report;
 use super::shape::closest;
 use super::values::{AutoOr, Given, OrFalse, Span, each};
-use super::{check, flow, raw, shards, upstream};
+use super::{check, flow, raw, shards, tls, upstream};
 use crate::cost::Cost;
 
 /// Largest value of `max_request_body`, in bytes. The proxy holds each body in memory in full.
@@ -38,6 +38,8 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
     let max_request_body = key!(size, report, raw.max_request_body, body, 1_000_000);
     let (servers, shards) = shards::resolve(raw, at, report);
     let throttle = throttle(raw.throttle.as_ref(), servers.len(), report);
+    let protocol = raw.protocol.as_ref().map_or(Protocol::Http1, |given| (*given.get()).into());
+    let tls = tls::upstream(raw.tls.as_ref(), protocol, report);
     let listen = raw.listen.as_ref().map(|given| check::listener(given, given.get(), report));
     Service {
         throttle,
@@ -50,6 +52,8 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
         timeout,
         limits,
         settings: upstream::settings(raw, cancel_timeout, report),
+        protocol,
+        tls,
         outcomes: upstream::outcomes(raw, report),
         health: health(raw.health.as_ref(), report),
         routes: routes(raw, policy, report),

@@ -1,8 +1,9 @@
 //! Resolves the shards of a service, their replicas, and how a request selects its shard.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::ops::Range;
+
+use curtail_net::Address;
 
 use super::model::{Key, Shard, ShardBy};
 use super::report::Report;
@@ -17,7 +18,7 @@ pub(super) fn resolve(
     raw: &raw::Service,
     at: &Range<usize>,
     report: &mut Report<'_>,
-) -> (Vec<SocketAddr>, Vec<Shard>) {
+) -> (Vec<Address>, Vec<Shard>) {
     let tables = each(raw.shard.as_ref());
     if tables.is_empty() {
         let fix = "add a [[service.shard]] with name = \"0\" and replicas = [\"IP:PORT\"]";
@@ -42,13 +43,13 @@ pub(super) fn resolve(
 
 #[derive(Default)]
 struct Servers {
-    list: Vec<SocketAddr>,
-    index: BTreeMap<SocketAddr, usize>,
+    list: Vec<Address>,
+    index: BTreeMap<Address, usize>,
 }
 
 impl Servers {
-    fn add(&mut self, address: SocketAddr) -> usize {
-        *self.index.entry(address).or_insert_with(|| {
+    fn add(&mut self, address: Address) -> usize {
+        *self.index.entry(address.clone()).or_insert_with(|| {
             self.list.push(address);
             self.list.len() - 1
         })
@@ -74,14 +75,14 @@ fn replicas(
     }
     let mut indices = Vec::new();
     for given in given.get() {
-        match address::read(given.get()) {
+        match address::replica(given.get()) {
             Err((wrong, fix)) => report.error(&given.span(), wrong, &fix),
-            Ok(address) if address.ip().to_canonical().is_unspecified() => {
+            Ok(address) if is_wildcard(&address) => {
                 let wrong = "is a wildcard address, which only a listener can have";
                 let fix = "write the replica's own address, like \"127.0.0.1:9001\"";
                 report.error(&given.span(), wrong, fix);
             }
-            Ok(address) if address.port() == 0 => {
+            Ok(Address::Tcp { port: 0, .. }) => {
                 report.error(&given.span(), "has port 0", "write the port that it listens on");
             }
             Ok(address) => {
@@ -96,6 +97,10 @@ fn replicas(
         }
     }
     indices
+}
+
+fn is_wildcard(address: &Address) -> bool {
+    address::socket(address).is_some_and(|socket| socket.ip().to_canonical().is_unspecified())
 }
 
 /// Resolves how requests select their shard.

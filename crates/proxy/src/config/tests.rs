@@ -100,7 +100,7 @@ fn files_that_cannot_be_read_are_named() {
 #[test]
 fn the_example_of_the_interface_resolves_as_documented() {
     let mut config = config::load(&configs().join("good/interface.toml")).expect("it parses");
-    config.listen.places = [None, None];
+    config.listen.places = [None, None, None];
     assert_eq!(config.warnings(), [""; 0]);
     assert_eq!(config.listen.http.to_string(), "127.0.0.1:8080");
     assert_eq!(config.listen.admin.map(|at| at.to_string()).as_deref(), Some("127.0.0.1:9901"));
@@ -209,7 +209,7 @@ fn the_defaults_of_the_schema_are_those_of_the_program() {
     );
     assert!(text.contains("attempt_timeout") && text.contains("max_connections"), "{text}");
     let mut spelled = parse(&text);
-    spelled.listen.places = [None, None];
+    spelled.listen.places = [None, None, None];
     assert_eq!(spelled, parse(&MINIMAL.replace("policy = \"laedge\"\n", "")));
 }
 
@@ -351,7 +351,7 @@ fn shards_that_share_servers_share_a_cell() {
     for cell in &cells.cells {
         assert_eq!(cell.topology.check(), Ok(()));
         assert!(cell.topology.servers.iter().all(|server| server.slots == 2));
-        let addresses: Vec<_> = cell.servers.iter().map(|&at| service.servers[at]).collect();
+        let addresses: Vec<_> = cell.servers.iter().map(|&at| service.servers[at].clone()).collect();
         assert_eq!(cell.addresses, addresses);
         service
             .policy

@@ -12,7 +12,7 @@ use http::HeaderMap;
 type Done = Result<(), ServerError>;
 
 /// The means to read the body of a request and to respond to it. The methods are those of
-/// [`Connection`].
+/// [`Connection`]. A response begins with [`start_response`](Front::start_response).
 pub(super) trait Front: Send {
     fn read_body(
         &mut self,
@@ -22,13 +22,6 @@ pub(super) trait Front: Send {
     /// Resolves when the client has left. Cancel safe.
     fn peer_closed(&mut self) -> impl Future<Output = ()> + Send;
 
-    fn respond<N: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &mut self,
-        status: u16,
-        headers: impl IntoIterator<Item = (N, V)> + Send,
-        body: &[u8],
-    ) -> impl Future<Output = Done> + Send;
-
     fn start_response<N: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         status: u16,
@@ -37,6 +30,9 @@ pub(super) trait Front: Send {
     ) -> Done;
 
     fn write_body(&mut self, data: &[u8]) -> impl Future<Output = Done> + Send;
+
+    /// Sends the whole body, and ends the response.
+    fn send_whole(&mut self, body: &[u8]) -> impl Future<Output = Done> + Send;
 
     /// Ends the response. Trailers are sent only over HTTP/2.
     fn finish_body(&mut self, trailers: Option<&HeaderMap>) -> impl Future<Output = Done> + Send;
@@ -62,15 +58,6 @@ impl Front for Connection<Stream> {
         self.peer_closed().await;
     }
 
-    async fn respond<N: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &mut self,
-        status: u16,
-        headers: impl IntoIterator<Item = (N, V)> + Send,
-        body: &[u8],
-    ) -> Done {
-        self.respond(status, headers, body).await
-    }
-
     fn start_response<N: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         status: u16,
@@ -82,6 +69,11 @@ impl Front for Connection<Stream> {
 
     async fn write_body(&mut self, data: &[u8]) -> Done {
         self.write_body(data).await
+    }
+
+    async fn send_whole(&mut self, body: &[u8]) -> Done {
+        self.write_body(body).await?;
+        self.finish_body().await
     }
 
     async fn finish_body(&mut self, _: Option<&HeaderMap>) -> Done {
@@ -115,15 +107,6 @@ impl Front for Exchange {
         self.peer_closed().await;
     }
 
-    async fn respond<N: AsRef<[u8]>, V: AsRef<[u8]>>(
-        &mut self,
-        status: u16,
-        headers: impl IntoIterator<Item = (N, V)> + Send,
-        body: &[u8],
-    ) -> Done {
-        self.respond(status, headers, body).await
-    }
-
     fn start_response<N: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         status: u16,
@@ -135,6 +118,10 @@ impl Front for Exchange {
 
     async fn write_body(&mut self, data: &[u8]) -> Done {
         self.write_body(data).await
+    }
+
+    async fn send_whole(&mut self, body: &[u8]) -> Done {
+        self.send_whole(body).await
     }
 
     async fn finish_body(&mut self, trailers: Option<&HeaderMap>) -> Done {

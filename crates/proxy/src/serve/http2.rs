@@ -14,7 +14,6 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::connection::{Here, handle};
 use super::forward::PeerAddrs;
-use super::front::Front as _;
 use super::respond::{self, Cut};
 use crate::route::Router;
 use crate::sidecar::Fields;

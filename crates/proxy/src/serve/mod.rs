@@ -9,10 +9,12 @@ mod respond;
 use std::sync::Arc;
 use std::time::Duration;
 
+use curtail_net::{HandshakeError, ServerTls, Stream};
 use curtail_runtime::accept::{Accepted, Acceptor, clients_max, open_files};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio::io::AsyncWriteExt as _;
 use tokio::time::{Instant, timeout};
 
 use crate::metrics::Rejection;
@@ -22,17 +24,26 @@ use crate::state::Proxy;
 /// Between two words about such accepts.
 const ACCEPT_SILENCE: Duration = Duration::from_secs(1);
 
+/// A listener, and what its clients get.
+pub(crate) struct Entrance {
+    pub(crate) listener: TcpListener,
+    pub(crate) router: Arc<Router>,
+    /// Set if clients must use TLS.
+    pub(crate) tls: Option<ServerTls>,
+}
+
 /// Accepts up to `most` concurrent clients until `draining` becomes true. It then waits until the
 /// last of them has its response, for at most `listen.drain`.
 ///
 /// Returns the number of connections that were cut off.
 pub(crate) async fn clients(
     proxy: Arc<Proxy>,
-    (listener, router): (TcpListener, Router),
+    at: Entrance,
     most: usize,
     mut draining: watch::Receiver<bool>,
 ) -> usize {
-    let (permits, router) = (Arc::new(Semaphore::new(most)), Arc::new(router));
+    let Entrance { listener, router, tls } = at;
+    let permits = Arc::new(Semaphore::new(most));
     let mut acceptor = Acceptor::new(listener);
     let drained = draining.clone();
     // Dropping it cuts off those that are still connected.
@@ -48,7 +59,12 @@ pub(crate) async fn clients(
             Ok(accepted) => {
                 if let Some((stream, permit)) = admit(&proxy, accepted, &permits) {
                     let (proxy, router) = (Arc::clone(&proxy), Arc::clone(&router));
-                    connections.spawn(serve(proxy, router, stream, permit, drained.clone()));
+                    let (tls, drained) = (tls.clone(), drained.clone());
+                    connections.spawn(async move {
+                        let open = proxy.metrics.client_connected();
+                        serve(&proxy, &router, stream, tls, drained).await;
+                        drop((open, permit));
+                    });
                 }
             }
             Err(error) => {
@@ -89,18 +105,45 @@ fn admit(
     }
 }
 
+/// Serves a connection in the version of HTTP that the client uses.
 async fn serve(
-    proxy: Arc<Proxy>,
-    router: Arc<Router>,
+    proxy: &Arc<Proxy>,
+    router: &Arc<Router>,
     stream: TcpStream,
-    permit: OwnedSemaphorePermit,
+    tls: Option<ServerTls>,
     draining: watch::Receiver<bool>,
 ) {
-    // Without it small responses wait for acknowledgments.
-    let _ = stream.set_nodelay(true);
-    let open = proxy.metrics.client_connected();
-    connection::serve(&proxy, &router, stream, draining).await;
-    drop((open, permit));
+    let mut stream = Stream::from(stream);
+    // Without it, small responses wait for acknowledgments.
+    let _ = stream.set_nodelay();
+    if let Some(tls) = tls {
+        let Some(secured) = handshake(proxy, &tls, stream).await else { return };
+        stream = secured;
+    }
+    if stream.alpn() == Some(b"h2") {
+        return http2::serve(proxy, router, stream, draining).await;
+    }
+    let http2 = connection::serve(proxy, router, stream, draining.clone()).await;
+    if let Some((stream, read)) = http2 {
+        http2::serve(proxy, router, stream.with_prefix(read), draining).await;
+    }
+}
+
+async fn handshake(proxy: &Proxy, tls: &ServerTls, stream: Stream) -> Option<Stream> {
+    match tls.accept(stream, proxy.config.listen.timeouts.head).await {
+        Ok(stream) => Some(stream),
+        Err(HandshakeError::NotTls { mut stream, .. }) => {
+            let why = "the client does not use TLS, which this port requires";
+            proxy.metrics.rejected(Rejection::Malformed, 400, &why);
+            // Best effort: the client may have left.
+            let _ = timeout(Duration::from_secs(1), stream.write_all(respond::NOT_TLS)).await;
+            None
+        }
+        Err(error) => {
+            tracing::debug!(%error, "no TLS connection with a client");
+            None
+        }
+    }
 }
 
 /// Returns the maximum number of concurrent clients at each of `listeners` listeners:

@@ -19,6 +19,10 @@ use crate::state::Service;
 pub(super) const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 21\r\n\
     content-type: text/plain\r\nretry-after: 1\r\nconnection: close\r\n\r\ntoo many connections\n";
 
+/// For a client that sends plain HTTP to the port for TLS.
+pub(super) const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 37\r\n\
+    content-type: text/plain\r\nconnection: close\r\n\r\nthis port requires TLS: use https://\n";
+
 /// What a response depends on besides the response.
 pub(super) struct ResponseContext<'a> {
     pub(super) service: &'a Service,
@@ -101,7 +105,8 @@ pub(super) async fn text<F: Front>(
     let headers = [(&b"content-type"[..], &b"text/plain; charset=utf-8"[..])];
     let retry = retry_after.map(|seconds| (&b"retry-after"[..], seconds.as_bytes()));
     let headers = headers.into_iter().chain(retry).chain(fields.added());
-    client.respond(status, headers, line.as_bytes()).await
+    client.start_response(status, headers, BodyLength::Known(line.len() as u64))?;
+    client.send_whole(line.as_bytes()).await
 }
 
 /// Responds to a request that was not admitted.
@@ -192,7 +197,8 @@ async fn respond<F: Front>(
         }
         Body::Whole(body, None) => {
             context.sent(&body);
-            client.respond(status, headers, &body).await?;
+            client.start_response(status, headers, whole_length(status, &body))?;
+            client.send_whole(&body).await?;
         }
         Body::Stream(body) => {
             client.start_response(status, headers, length(&head))?;
@@ -202,6 +208,11 @@ async fn respond<F: Front>(
         }
     }
     Ok(status)
+}
+
+/// The length of a body that is known in full. The body that 304 leaves out has another length.
+fn whole_length(status: u16, body: &[u8]) -> BodyLength {
+    if status == 304 { BodyLength::None } else { BodyLength::Known(body.len() as u64) }
 }
 
 async fn relay<F: Front>(

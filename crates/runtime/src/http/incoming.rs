@@ -173,24 +173,20 @@ fn failed(error: &h2::Error, link: &Link) -> SendError {
             link.close();
             SendError::Closed
         }
-        _ => SendError::Failed(Failure::from(error)),
+        _ => SendError::Failed(failure(error)),
     }
 }
 
 /// Why a body has no end.
 fn incomplete(error: &h2::Error) -> Failure {
-    if error.is_io() { Failure::Incomplete } else { Failure::from(error) }
+    if error.is_io() { Failure::Incomplete } else { failure(error) }
 }
 
-/// An error of the protocol, on either side.
-impl From<&h2::Error> for Failure {
-    fn from(error: &h2::Error) -> Self {
-        match error.reason() {
-            Some(reason) if error.is_reset() && error.is_remote() => {
-                Self::StreamReset(reason.into())
-            }
-            Some(_) => Self::BadResponse(BadResponse::NotHttp),
-            None => error.get_io().map_or(Self::Reset, |error| Self::Io(error.kind())),
-        }
+/// The failure that an error of HTTP/2 means.
+pub(super) fn failure(error: &h2::Error) -> Failure {
+    match error.reason() {
+        Some(reason) if error.is_reset() && error.is_remote() => Failure::StreamReset(reason.into()),
+        Some(_) => Failure::BadResponse(BadResponse::NotHttp),
+        None => error.get_io().map_or(Failure::Reset, |error| Failure::Io(error.kind())),
     }
 }

@@ -11,6 +11,7 @@ use h2::client::SendRequest;
 use tokio::time::Instant;
 
 use super::Settings;
+use super::incoming::failure;
 use crate::failure::Failure;
 
 /// The number of bytes that a server may send on a stream before we have relayed them.
@@ -103,7 +104,7 @@ impl Multiplexed {
             .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
             .max_concurrent_reset_streams(RESET_STREAMS_MAX);
         let handshake = builder.handshake::<_, Bytes>(stream).await;
-        let (sender, connection) = handshake.map_err(|error| Failure::from(&error))?;
+        let (sender, connection) = handshake.map_err(|error| failure(&error))?;
         let shared = Arc::new(Shared {
             sender,
             streams: AtomicUsize::new(0),

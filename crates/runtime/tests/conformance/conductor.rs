@@ -169,7 +169,7 @@ impl<'a> Conductor<'a> {
         match what {
             What::Arrive { .. } => {
                 let target = format!("/{}", self.clients.len());
-                let request = Request::new("GET", &target, [("host", "leaf")], b"", true);
+                let request = Request::new("GET", &target, [("host", "leaf")], "", true);
                 let query = Query::new(request.expect("a request that can be written"));
                 self.clients.push(Some(Client::start(self.cell.query(query))));
             }

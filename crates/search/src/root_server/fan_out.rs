@@ -95,7 +95,7 @@ async fn part(shard: usize, cell: Cell<Http>, reply: Reply<Http>) -> Result<Part
 }
 
 fn leaf(cell: &Cell<Http>, server: ServerId) -> String {
-    format!("the leaf {}", cell.transport().pool(server).address())
+    format!("the leaf {}", cell.transport().upstream(server).address())
 }
 
 fn explain(error: &QueryError<Response>) -> String {

@@ -59,7 +59,7 @@ impl RootService {
         let shards = self.cells.iter().enumerate().map(|(shard, cell)| {
             cell.look(|core| {
                 let servers = (0..).take(core.server_count()).map(ServerId).map(|server| {
-                    let address = cell.transport().pool(server).address();
+                    let address = cell.transport().upstream(server).address().to_string();
                     let view = core.server(server);
                     json!({
                         "address": address, "up": view.up, "slots": view.slots,
@@ -103,5 +103,5 @@ fn forward(request: &Request) -> Result<http::Request, curtail_http::h1::WriteEr
     let key = request.head.header(QUERY_KEY).map(|key| (QUERY_KEY, key));
     let host: (&str, &[u8]) = ("host", b"leaf");
     let headers = [host].into_iter().chain(key);
-    http::Request::new("GET", request.head.path_and_query(), headers, &[], true)
+    http::Request::new("GET", request.head.path_and_query(), headers, "", true)
 }

@@ -150,7 +150,7 @@ impl<'a> Reads<'a> {
         for due in open_loop::arrivals(pace) {
             let file = (unit(&mut draws) * self.args.files as f64) as usize;
             let path = self.hdfs.path(file, 0, self.args.bytes);
-            let request = Request::new("GET", &path, [("host", "datanode")], b"", true)?;
+            let request = Request::new("GET", &path, [("host", "datanode")], "", true)?;
             requests.push((due, Some("all"), Query::new(request).to_group(self.groups[file])));
         }
         let bytes = self.args.bytes;

@@ -69,7 +69,7 @@ pub(crate) fn cell_with(address: SocketAddr, limits: Limits, settings: Settings)
 }
 
 pub(crate) fn get() -> Query<Request> {
-    Query::new(Request::new("GET", "/", [("host", "x")], b"", true).unwrap())
+    Query::new(Request::new("GET", "/", [("host", "x")], "", true).unwrap())
 }
 
 pub(crate) async fn idle(cell: &Cell<Http>) {
