@@ -1,8 +1,12 @@
 //! Writes responses.
 
-use bytes::Buf;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::time::timeout_at;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Connection, Exchange, ServerError, deadline, millis};
 use crate::h1::framing::Version;
@@ -183,19 +187,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Writes what is rendered, then `data` and `tail`, in as few writes as it takes.
     async fn send(&mut self, data: &[u8], tail: &[u8]) -> Result<(), ServerError> {
-        let until = deadline(self.timeouts.write);
         let written = if data.len() <= COPY_BYTES {
             self.output.extend_from_slice(data);
             self.output.extend_from_slice(tail);
-            timeout_at(until, write(&mut self.stream, &mut self.output)).await
+            self.write(&mut &[][..]).await
         } else {
-            let mut whole = (&mut self.output).chain(data).chain(tail);
-            timeout_at(until, write(&mut self.stream, &mut whole)).await
+            self.write(&mut data.chain(tail)).await
         };
         let failure = match written {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) => ServerError::Io(error),
-            Err(_) => ServerError::WriteTimeout(millis(self.timeouts.write)),
+            Some(Ok(())) => return Ok(()),
+            Some(Err(error)) => ServerError::Io(error),
+            None => ServerError::WriteTimeout(millis(self.timeouts.write)),
         };
         // Whatever was cut short here, nothing can follow it.
         self.closing = true;
@@ -203,10 +205,53 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.output.clear();
         Err(failure)
     }
+
+    /// Writes what is rendered, then `rest`. Returns `None` if it takes too long. What was written is
+    /// taken off even if this is cancelled.
+    async fn write(&mut self, rest: &mut impl Buf) -> Option<io::Result<()>> {
+        let mut until = None;
+        poll_fn(|cx| {
+            let written = poll_write_all(&mut self.stream, &mut self.output, rest, cx);
+            if written.is_ready() {
+                return written.map(Some);
+            }
+            let until = *until.get_or_insert_with(|| deadline(self.timeouts.write));
+            if self.timer.poll_passed(until, cx) { Poll::Ready(None) } else { Poll::Pending }
+        })
+        .await
+    }
 }
 
-/// Writes all of `bytes`. What was written is taken off it even if this is cancelled.
-async fn write<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &mut impl Buf) -> std::io::Result<()> {
-    stream.write_all_buf(bytes).await?;
-    stream.flush().await
+/// Writes all of `output` and `rest`, and takes off what was written.
+fn poll_write_all<S: AsyncWrite + Unpin>(
+    stream: &mut S,
+    output: &mut BytesMut,
+    rest: &mut impl Buf,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<()>> {
+    let mut stream = Pin::new(stream);
+    while !output.is_empty() || rest.has_remaining() {
+        let written = if !rest.has_remaining() {
+            ready!(stream.as_mut().poll_write(cx, &output[..]))?
+        } else if stream.is_write_vectored() {
+            let mut slices = [IoSlice::new(&[]); 3];
+            let whole = (&mut *output).chain(&mut *rest);
+            let count = whole.chunks_vectored(&mut slices);
+            ready!(stream.as_mut().poll_write_vectored(cx, &slices[..count]))?
+        } else {
+            let chunk = if output.is_empty() { rest.chunk() } else { &output[..] };
+            ready!(stream.as_mut().poll_write(cx, chunk))?
+        };
+        if written == 0 {
+            return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+        }
+        if written < output.len() {
+            output.advance(written);
+        } else {
+            rest.advance(written - output.len());
+            // Unlike `advance`, this keeps the room for the next response.
+            output.clear();
+        }
+    }
+    stream.poll_flush(cx)
 }
