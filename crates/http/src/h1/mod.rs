@@ -84,6 +84,7 @@ mod fields;
 mod framing;
 mod io;
 mod limits;
+mod lines;
 mod reject;
 mod request;
 mod response;
