@@ -2,11 +2,12 @@
 
 use std::cmp::Ordering;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
 
 use crate::h1::framing::{Digest, Framing, Version};
 use crate::h1::token::{is_named, list};
+use crate::h1::write::put;
 
 /// A range of the bytes of a head. Heads are shorter than 2^32 bytes: `HEAD_BYTES_MAX`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -180,6 +181,35 @@ impl Fields {
         let relayed = move |span: &&Span| is_end_to_end(self.slice(span.name), &listed);
         let relayed = self.0.spans.iter().filter(relayed);
         relayed.map(|span| (self.slice(span.name), self.slice(span.value)))
+    }
+
+    /// Appends the lines of the end-to-end fields whose names `keep` returns true for. The parser
+    /// has checked names and values.
+    pub(crate) fn relay(&self, buf: &mut BytesMut, keep: impl Fn(&[u8]) -> bool) {
+        let (head, listed) = (&self.0.head[..], self.listed_by_connection());
+        // Lines that are relayed as they are, one after the other.
+        let mut run = Part::default();
+        for span in &self.0.spans {
+            let Span { name: name_part, value: value_part } = *span;
+            let name = name_part.slice(head);
+            if !is_end_to_end(name, &listed) || !keep(name) {
+                continue;
+            }
+            let line = Part { start: name_part.start, end: value_part.end + 2 };
+            let colon = Part { start: name_part.end, end: value_part.start };
+            let end = Part { start: value_part.end, end: line.end };
+            let is_plain = colon.slice(head) == b": " && end.slice(head) == b"\r\n";
+            if is_plain && line.start == run.end {
+                run.end = line.end;
+                continue;
+            }
+            buf.extend_from_slice(run.slice(head));
+            run = if is_plain { line } else { Part::default() };
+            if !is_plain {
+                put(buf, [name, b": ", value_part.slice(head), b"\r\n"]);
+            }
+        }
+        buf.extend_from_slice(run.slice(head));
     }
 
     /// The names that `Connection` fields list, sorted: they are read once, not for every field.

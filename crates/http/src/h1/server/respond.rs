@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Connection, Exchange, ServerError, deadline, millis};
 use crate::h1::framing::Version;
+use crate::h1::header_lines::HeaderLines;
 use crate::h1::reject::Reject;
 use crate::h1::write::{
     BodyLength, LAST_CHUNK, Persistence, WriteError, reason_phrase, write_chunk_line,
@@ -37,10 +38,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     ///
     /// This method writes `Content-Length` and `Connection`: see [`write_response_head`] for the
     /// fields that are skipped.
-    pub async fn respond<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+    pub async fn respond(
         &mut self,
         status: u16,
-        headers: impl IntoIterator<Item = (N, V)>,
+        headers: impl HeaderLines,
         body: &[u8],
     ) -> Result<(), ServerError> {
         // The length of a response that was left out for 304 is not that of the body at hand.
@@ -59,10 +60,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     ///
     /// In HTTP/1.0, [`BodyLength::Chunked`] becomes [`BodyLength::UntilClose`] (RFC 9112 §6.1). A
     /// client cannot detect that such a response is incomplete, so prefer `Known`.
-    pub fn start_response<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+    pub fn start_response(
         &mut self,
         status: u16,
-        headers: impl IntoIterator<Item = (N, V)>,
+        headers: impl HeaderLines,
         length: BodyLength,
     ) -> Result<(), ServerError> {
         self.begin(status, headers, length).map(|_| ())
@@ -129,10 +130,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Renders the head of a response and notes what body it owes.
-    fn begin<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+    fn begin(
         &mut self,
         status: u16,
-        headers: impl IntoIterator<Item = (N, V)>,
+        headers: impl HeaderLines,
         length: BodyLength,
     ) -> Result<Outgoing, ServerError> {
         let exchange = match &mut self.exchange {
