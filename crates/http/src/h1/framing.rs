@@ -1,7 +1,7 @@
 //! Determines the length of a body and whether the connection persists, in one pass over the fields
 //! of a head.
 
-use crate::h1::token::{list, trim};
+use crate::h1::token::{is_named, list, trim};
 
 /// How the end of a body is found (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub enum FramingFault {
 }
 
 /// What the fields of one head say about framing and persistence.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Digest {
     length: Option<Result<u64, FramingFault>>,
     codings: Codings,
@@ -74,6 +74,8 @@ pub(crate) struct Digest {
     pub(crate) connection_names: bool,
     /// Number of `Host` fields.
     pub(crate) hosts: usize,
+    /// Index of the first `Host` field.
+    pub(crate) host: Option<usize>,
     /// `Expect: 100-continue`.
     pub(crate) expects_continue: bool,
 }
@@ -88,39 +90,34 @@ struct Codings {
 }
 
 impl Digest {
-    /// Reads the fields that matter here and skips the rest.
-    pub(crate) fn of(headers: &[httparse::Header<'_>]) -> Digest {
-        let mut digest = Digest::default();
-        for header in headers {
-            // The length of the name rules out nearly every field before a comparison.
-            match header.name.len() {
-                4 if header.name.eq_ignore_ascii_case("host") => digest.hosts += 1,
-                6 if header.name.eq_ignore_ascii_case("expect") => {
-                    digest.expects_continue |= header.value.eq_ignore_ascii_case(b"100-continue");
-                }
-                10 if header.name.eq_ignore_ascii_case("connection") => {
-                    digest.connection(header.value);
-                }
-                14 if header.name.eq_ignore_ascii_case("content-length") => {
-                    digest.length = Some(match digest.length {
-                        Some(_) => Err(FramingFault::ManyLengths),
-                        None => decimal(trim(header.value)).ok_or(FramingFault::BadLength),
-                    });
-                }
-                17 if header.name.eq_ignore_ascii_case("transfer-encoding") => {
-                    digest.codings.add(header.value);
-                }
-                _ => {}
+    /// Reads the next field, if it matters here. `at` is its index.
+    pub(crate) fn read(&mut self, at: usize, name: &[u8], value: &[u8]) {
+        // The length of the name rules out nearly every field before a comparison.
+        match name.len() {
+            4 if is_named(name, b"host") => {
+                self.hosts += 1;
+                self.host = self.host.or(Some(at));
             }
+            6 if is_named(name, b"expect") => {
+                self.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
+            }
+            10 if is_named(name, b"connection") => self.connection(value),
+            14 if is_named(name, b"content-length") => {
+                self.length = Some(match self.length {
+                    Some(_) => Err(FramingFault::ManyLengths),
+                    None => decimal(trim(value)).ok_or(FramingFault::BadLength),
+                });
+            }
+            17 if is_named(name, b"transfer-encoding") => self.codings.add(value),
+            _ => {}
         }
-        digest
     }
 
     fn connection(&mut self, value: &[u8]) {
         for option in list(value) {
-            if option.eq_ignore_ascii_case(b"close") {
+            if is_named(option, b"close") {
                 self.close = true;
-            } else if option.eq_ignore_ascii_case(b"keep-alive") {
+            } else if is_named(option, b"keep-alive") {
                 self.keep_alive = true;
             } else if !option.is_empty() {
                 self.connection_names = true;
@@ -159,7 +156,7 @@ impl Codings {
     fn add(&mut self, value: &[u8]) {
         self.present = true;
         for coding in list(value) {
-            self.chunked_last = coding.eq_ignore_ascii_case(b"chunked");
+            self.chunked_last = is_named(coding, b"chunked");
             if self.chunked_last {
                 self.chunked = self.chunked.saturating_add(1);
             } else {

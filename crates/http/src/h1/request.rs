@@ -5,9 +5,10 @@ use std::ops::Deref;
 
 use bytes::{Buf, BytesMut};
 
-use crate::h1::fields::{Fields, position};
-use crate::h1::framing::{Digest, Framing, Version, decimal};
+use crate::h1::fields::{Draft, Fields, Part};
+use crate::h1::framing::{Framing, Version, decimal};
 use crate::h1::limits::{HEADERS_MAX, Limits};
+use crate::h1::lines::{self, RequestLine};
 use crate::h1::reject::Reject;
 use crate::h1::scan::{ScanFault, head_end};
 use crate::h1::token::{is_token, is_token_byte};
@@ -17,8 +18,8 @@ use crate::h1::token::{is_token, is_token_byte};
 #[derive(Debug, Clone)]
 pub struct RequestHead {
     fields: Fields,
-    method: (u32, u32),
-    target: (u32, u32),
+    method: Part,
+    target: Part,
     expects_continue: bool,
 }
 
@@ -98,22 +99,24 @@ pub fn parse_request(buf: &mut BytesMut, limits: &Limits) -> Result<Option<Reque
     if buf.is_empty() || buf[..] == b"\r"[..] {
         return Ok(None);
     }
-    let limit = limits.head_bound();
-    check_method_so_far(&buf[..buf.len().min(limit)])?;
-    let end = match head_end(buf, limit) {
-        Ok(Some(end)) => end,
-        Ok(None) => return Ok(None),
-        Err(ScanFault::Malformed(why)) => return Err(Reject::Malformed(why)),
-        Err(ScanFault::TooLong { first_line: true }) => {
-            return Err(Reject::TargetTooLong(limit));
-        }
-        Err(ScanFault::TooLong { first_line: false }) => {
-            return Err(Reject::HeadTooLarge(limit));
+    let (bound, mut draft) = (limits.headers_bound(), Draft::new());
+    let window = &buf[..buf.len().min(limits.head_bound())];
+    let (line, end) = match lines::request(window, bound, &mut draft) {
+        Some(parsed) => parsed,
+        None => {
+            draft = Draft::new();
+            match parse_strictly(buf, limits, &mut draft)? {
+                Some(parsed) => parsed,
+                None => return Ok(None),
+            }
         }
     };
-    let mut head = RequestHead::parse(&buf[..end], limits)?;
-    head.fields.take(buf, end);
-    Ok(Some(head))
+    let RequestLine { method, target, version } = line;
+    let framing = check(&buf[..end], &line, &draft, limits)?;
+    let expects_continue =
+        draft.digest.expects_continue && version == Version::Http11 && framing != Framing::Empty;
+    let fields = draft.finish(buf.split_to(end).freeze(), version, framing);
+    Ok(Some(RequestHead { fields, method, target, expects_continue }))
 }
 
 /// Refuses what cannot become a request (a TLS hello, say) from its first byte that is wrong,
@@ -127,38 +130,62 @@ fn check_method_so_far(buf: &[u8]) -> Result<(), Reject> {
     }
 }
 
-impl RequestHead {
-    fn parse(head: &[u8], limits: &Limits) -> Result<RequestHead, Reject> {
-        let mut table = [const { MaybeUninit::uninit() }; HEADERS_MAX];
-        let mut request = httparse::Request::new(&mut []);
-        let bound = limits.headers_bound();
-        match request.parse_with_uninit_headers(head, &mut table[..bound]) {
-            Ok(httparse::Status::Complete(length)) if length == head.len() => {}
-            Ok(_) => return Err(Reject::Malformed("the head has bytes after its end")),
-            Err(error) => return Err(explain(error, head, bound)),
+/// Parses any head, and names its fault if it has one. Returns its first line and its length.
+pub(crate) fn parse_strictly(
+    buf: &[u8],
+    limits: &Limits,
+    draft: &mut Draft,
+) -> Result<Option<(RequestLine, usize)>, Reject> {
+    let (limit, bound) = (limits.head_bound(), limits.headers_bound());
+    check_method_so_far(&buf[..buf.len().min(limit)])?;
+    let end = match head_end(buf, limit) {
+        Ok(Some(end)) => end,
+        Ok(None) => return Ok(None),
+        Err(ScanFault::Malformed(why)) => return Err(Reject::Malformed(why)),
+        Err(ScanFault::TooLong { first_line: true }) => {
+            return Err(Reject::TargetTooLong(limit));
         }
-        let method = request.method.unwrap_or_default();
-        let target = request.path.unwrap_or_default();
-        let version = if request.version == Some(0) { Version::Http10 } else { Version::Http11 };
-        check_target(method, target)?;
+        Err(ScanFault::TooLong { first_line: false }) => {
+            return Err(Reject::HeadTooLarge(limit));
+        }
+    };
+    let head = &buf[..end];
+    let mut table = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+    let mut request = httparse::Request::new(&mut []);
+    match request.parse_with_uninit_headers(head, &mut table[..bound]) {
+        Ok(httparse::Status::Complete(length)) if length == end => {}
+        Ok(_) => return Err(Reject::Malformed("the head has bytes after its end")),
+        Err(error) => return Err(explain(error, head, bound)),
+    }
+    let method = request.method.unwrap_or_default();
+    let target = request.path.unwrap_or_default();
+    check_target(method, target)?;
+    draft.add_all(head, request.headers);
+    let line = RequestLine {
+        method: Part::of(head, method.as_bytes()),
+        target: Part::of(head, target.as_bytes()),
+        version: if request.version == Some(0) { Version::Http10 } else { Version::Http11 },
+    };
+    Ok(Some((line, end)))
+}
 
-        let digest = Digest::of(request.headers);
-        let framing = digest.framing(version).map_err(Reject::Framing)?.unwrap_or(Framing::Empty);
-        check_host(&digest, version, target, request.headers)?;
-        if let Framing::Length(length) = framing
-            && usize::try_from(length).map_or(true, |length| length > limits.body_bytes)
+/// Checks what the fields mean together. Returns how the body is framed.
+fn check(
+    head: &[u8],
+    line: &RequestLine,
+    draft: &Draft,
+    limits: &Limits,
+) -> Result<Framing, Reject> {
+    let framing = draft.digest.framing(line.version).map_err(Reject::Framing)?;
+    check_host(head, line, draft)?;
+    match framing.unwrap_or(Framing::Empty) {
+        Framing::Length(0) => Ok(Framing::Empty),
+        Framing::Length(length)
+            if usize::try_from(length).map_or(true, |length| length > limits.body_bytes) =>
         {
-            return Err(Reject::BodyTooLarge(limits.body_bytes));
+            Err(Reject::BodyTooLarge(limits.body_bytes))
         }
-        let framing = if framing == Framing::Length(0) { Framing::Empty } else { framing };
-        Ok(RequestHead {
-            fields: Fields::new(head, request.headers, &digest, version, framing),
-            method: position(head, method.as_bytes()),
-            target: position(head, target.as_bytes()),
-            expects_continue: digest.expects_continue
-                && version == Version::Http11
-                && framing != Framing::Empty,
-        })
+        framing => Ok(framing),
     }
 }
 
@@ -232,25 +259,26 @@ fn absolute(target: &str) -> Option<(&str, &str)> {
 
 /// Exactly one sound `Host` in HTTP/1.1, at most one in HTTP/1.0 (RFC 9112 §3.2). It may be empty
 /// where the target names no authority either (RFC 9110 §7.2).
-fn check_host(
-    digest: &Digest,
-    version: Version,
-    target: &str,
-    headers: &[httparse::Header<'_>],
-) -> Result<(), Reject> {
-    match (digest.hosts, version) {
+fn check_host(head: &[u8], line: &RequestLine, draft: &Draft) -> Result<(), Reject> {
+    match (draft.digest.hosts, line.version) {
         (0, Version::Http10) => return Ok(()),
         (0, Version::Http11 | Version::Http2) => return Err(Reject::Malformed("no Host")),
         (1, _) => {}
         _ => return Err(Reject::Malformed("more than one Host")),
     }
-    let host = headers.iter().find(|header| header.name.eq_ignore_ascii_case("host"));
-    match host.map_or(&[][..], |host| host.value) {
-        [] if absolute(target).is_none() => Ok(()),
-        [] => Err(Reject::Malformed("Host is empty, but the target names a host")),
+    match draft.host(head) {
+        [] if names_authority(line.target.slice(head)) => {
+            Err(Reject::Malformed("Host is empty, but the target names a host"))
+        }
+        [] => Ok(()),
         value if is_authority(value) => Ok(()),
         _ => Err(Reject::Malformed("Host is not a host and port")),
     }
+}
+
+/// Returns whether a target is in absolute-form.
+fn names_authority(target: &[u8]) -> bool {
+    std::str::from_utf8(target).is_ok_and(|target| absolute(target).is_some())
 }
 
 /// True for a host and, after a colon, a port from 0 to 65535, which may be left out. No byte of it
@@ -262,11 +290,14 @@ fn is_authority(value: &[u8]) -> bool {
             Some(end) => (&rest[..end], &rest[end + 1..]),
             None => return false,
         },
-        _ => value.split_at(memchr::memchr(b':', value).unwrap_or(value.len())),
+        _ => {
+            let is_end = |&byte: &u8| !is_host_byte(byte);
+            let end = value.iter().position(is_end).unwrap_or(value.len());
+            value.split_at(end)
+        }
     };
-    let bracketed = value.first() == Some(&b'[');
     !host.is_empty()
-        && host.iter().all(|&byte| is_host_byte(byte) || (bracketed && byte == b':'))
+        && (value[0] != b'[' || host.iter().all(|&byte| is_host_byte(byte) || byte == b':'))
         && match port {
             [] => true,
             [b':', digits @ ..] => is_port(digits),

@@ -6,9 +6,10 @@ use std::ops::Deref;
 use bytes::BytesMut;
 
 use crate::h1::body::BodyError;
-use crate::h1::fields::Fields;
-use crate::h1::framing::{Digest, Framing, FramingFault, Version};
+use crate::h1::fields::{Draft, Fields, Part};
+use crate::h1::framing::{Framing, FramingFault, Version};
 use crate::h1::limits::{HEADERS_MAX, Limits};
+use crate::h1::lines::{self, StatusLine};
 use crate::h1::scan::{ScanFault, head_end};
 
 /// Why bytes are not a valid response. The connection can no longer be used, and the server that
@@ -69,7 +70,7 @@ impl BadResponse {
 pub struct ResponseHead {
     fields: Fields,
     status: u16,
-    reason: (u32, u32),
+    reason: Part,
 }
 
 impl Deref for ResponseHead {
@@ -119,8 +120,45 @@ pub fn parse_response(
     limits: &Limits,
     to_head: bool,
 ) -> Result<Option<ResponseHead>, BadResponse> {
+    let (limit, bound) = (limits.head_bound(), limits.headers_bound());
+    if buf.is_empty() && limit > 0 {
+        return Ok(None);
+    }
+    let (window, mut draft) = (&buf[..buf.len().min(limit)], Draft::new());
+    let (line, end) = match lines::response(window, bound, &mut draft) {
+        Some(parsed) => parsed,
+        None => {
+            draft = Draft::new();
+            match parse_strictly(buf, limits, &mut draft)? {
+                Some(parsed) => parsed,
+                None => return Ok(None),
+            }
+        }
+    };
+    let StatusLine { version, status, reason } = line;
+    if !(100..=599).contains(&status) {
+        return Err(BadResponse::Status(status));
+    }
+    let declared = draft.digest.framing(version).map_err(BadResponse::Framing)?;
+    let bodiless = to_head || status < 200 || status == 204 || status == 304;
+    let framing = match declared {
+        _ if bodiless => Framing::Empty,
+        Some(Framing::Length(0)) => Framing::Empty,
+        Some(framing) => framing,
+        None => Framing::UntilClose,
+    };
+    let fields = draft.finish(buf.split_to(end).freeze(), version, framing);
+    Ok(Some(ResponseHead { fields, status, reason }))
+}
+
+/// Parses any head, and names its fault if it has one. Returns its first line and its length.
+pub(crate) fn parse_strictly(
+    buf: &[u8],
+    limits: &Limits,
+    draft: &mut Draft,
+) -> Result<Option<(StatusLine, usize)>, BadResponse> {
     const START: &[u8] = b"HTTP/1.";
-    let limit = limits.head_bound();
+    let (limit, bound) = (limits.head_bound(), limits.headers_bound());
     let seen = buf.len().min(START.len()).min(limit);
     if buf[..seen] != START[..seen] {
         return Err(BadResponse::NotHttp);
@@ -131,49 +169,29 @@ pub fn parse_response(
         Err(ScanFault::Malformed(why)) => return Err(BadResponse::Malformed(why)),
         Err(ScanFault::TooLong { .. }) => return Err(BadResponse::HeadTooLarge(limit)),
     };
-    let mut head = ResponseHead::parse(&buf[..end], limits, to_head)?;
-    head.fields.take(buf, end);
-    Ok(Some(head))
-}
-
-impl ResponseHead {
-    fn parse(head: &[u8], limits: &Limits, to_head: bool) -> Result<ResponseHead, BadResponse> {
-        let mut table = [const { MaybeUninit::uninit() }; HEADERS_MAX];
-        let mut response = httparse::Response::new(&mut []);
-        let bound = limits.headers_bound();
-        let config = httparse::ParserConfig::default();
-        match config.parse_response_with_uninit_headers(&mut response, head, &mut table[..bound]) {
-            Ok(httparse::Status::Complete(length)) if length == head.len() => {}
-            Ok(_) => return Err(BadResponse::Malformed("the head has bytes after its end")),
-            Err(error) => return Err(explain(error, bound)),
-        }
-        let status = response.code.unwrap_or_default();
-        if !(100..=599).contains(&status) {
-            return Err(BadResponse::Status(status));
-        }
-        let version = if response.version == Some(0) { Version::Http10 } else { Version::Http11 };
-        let digest = Digest::of(response.headers);
-        let declared = digest.framing(version).map_err(BadResponse::Framing)?;
-        let bodiless = to_head || status < 200 || status == 204 || status == 304;
-        let framing = match declared {
-            _ if bodiless => Framing::Empty,
-            Some(Framing::Length(0)) => Framing::Empty,
-            Some(framing) => framing,
-            None => Framing::UntilClose,
-        };
-        Ok(ResponseHead {
-            fields: Fields::new(head, response.headers, &digest, version, framing),
-            status,
-            reason: reason(head),
-        })
+    let head = &buf[..end];
+    let mut table = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+    let mut response = httparse::Response::new(&mut []);
+    let config = httparse::ParserConfig::default();
+    match config.parse_response_with_uninit_headers(&mut response, head, &mut table[..bound]) {
+        Ok(httparse::Status::Complete(length)) if length == end => {}
+        Ok(_) => return Err(BadResponse::Malformed("the head has bytes after its end")),
+        Err(error) => return Err(explain(error, bound)),
     }
+    draft.add_all(head, response.headers);
+    let line = StatusLine {
+        version: if response.version == Some(0) { Version::Http10 } else { Version::Http11 },
+        status: response.code.unwrap_or_default(),
+        reason: reason(head),
+    };
+    Ok(Some((line, end)))
 }
 
 /// Where the reason phrase is: after `HTTP/1.1 200 `, up to the end of the line.
-fn reason(head: &[u8]) -> (u32, u32) {
+fn reason(head: &[u8]) -> Part {
     const START: usize = 13;
     let end = memchr::memchr(b'\r', head).unwrap_or_default();
-    if end > START { (START as u32, end as u32) } else { (0, 0) }
+    if end > START { Part::new(START, end) } else { Part::default() }
 }
 
 /// Names what the parser found.

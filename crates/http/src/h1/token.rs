@@ -14,19 +14,57 @@ pub(crate) fn is_token(bytes: &[u8]) -> bool {
 pub(crate) fn is_value(bytes: &[u8]) -> bool {
     // The last word may overlap the one before.
     let (words, last) = (bytes.as_chunks().0, bytes.last_chunk());
-    if last.is_some_and(|&last| !has_control(last) && !words.iter().any(|&of| has_control(of))) {
+    let is_fine = |&word: &[u8; 8]| controls(word) == 0;
+    if last.is_some_and(is_fine) && words.iter().all(is_fine) {
         return true;
     }
     // Short, or with a tab, which is rare.
-    bytes.iter().fold(true, |fine, &byte| fine & ((byte >= b' ' && byte != 0x7f) | (byte == b'\t')))
+    bytes.iter().fold(true, |fine, &byte| fine & is_value_byte(byte))
 }
 
-/// True if one of eight bytes is a control byte, a tab among them.
-fn has_control(word: [u8; 8]) -> bool {
+/// The number of bytes before the first one that may not be in a field value.
+pub(crate) fn text_length(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(&word) = bytes[at..].first_chunk() {
+        let found = controls(word);
+        if found == 0 {
+            at += word.len();
+            continue;
+        }
+        at += found.trailing_zeros() as usize / 8;
+        if bytes[at] != b'\t' {
+            return at;
+        }
+        at += 1;
+    }
+    at + bytes[at..].iter().take_while(|&&byte| is_value_byte(byte)).count()
+}
+
+/// True for visible ASCII, spaces, tabs and obs-text.
+fn is_value_byte(byte: u8) -> bool {
+    (byte >= b' ' && byte != 0x7f) | (byte == b'\t')
+}
+
+/// Marks the control bytes of a word, tabs among them, in the top bits of its bytes. The lowest mark
+/// is exact, and there is none without a control byte. Marks above the lowest may be wrong.
+fn controls(word: [u8; 8]) -> u64 {
     const ONES: u64 = u64::MAX / 255;
-    let (word, tops) = (u64::from_ne_bytes(word), ONES * 0x80);
+    let (word, tops) = (u64::from_le_bytes(word), ONES * 0x80);
     let below = |of: u64, least: u64| of.wrapping_sub(ONES * least) & !of & tops;
-    below(word, 0x20) | below(word ^ (ONES * 0x7f), 1) != 0
+    below(word, 0x20) | below(word ^ (ONES * 0x7f), 1)
+}
+
+/// Returns whether a field has the name `lower`, which is in lower case. Faster than
+/// `eq_ignore_ascii_case`, because the length and the name are constants.
+#[inline(always)]
+pub(crate) fn is_named<const N: usize>(name: &[u8], lower: &[u8; N]) -> bool {
+    let Ok(name) = <&[u8; N]>::try_from(name) else { return false };
+    let mut difference = 0;
+    for (byte, lower) in name.iter().zip(lower) {
+        let case = if lower.is_ascii_lowercase() { 0x20 } else { 0 };
+        difference |= (byte ^ lower) & !case;
+    }
+    difference == 0
 }
 
 /// `bytes` without the spaces and tabs around it.
@@ -63,6 +101,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn names_are_equal_in_any_case_and_in_no_other_byte() {
+        for at in 0..10 {
+            for byte in 0..=u8::MAX {
+                let mut name = *b"KEEP-alive";
+                name[at] = byte;
+                let equal = name.eq_ignore_ascii_case(b"keep-alive");
+                assert_eq!(is_named(&name, b"keep-alive"), equal, "{byte} at {at}");
+            }
+        }
+        assert!(!is_named(b"keep-aliv", b"keep-alive") && !is_named(b"hosts", b"host"));
+    }
+
+    #[test]
     fn every_byte_is_judged_alike_wherever_it_stands() {
         for byte in 0..=u8::MAX {
             let fine = byte == b'\t' || byte == b' ' || byte.is_ascii_graphic() || byte >= 0x80;
@@ -72,6 +123,8 @@ mod tests {
                         let mut bytes = vec![other; length];
                         bytes[at] = byte;
                         assert_eq!(is_value(&bytes), fine, "{byte} at {at} of {length}");
+                        let text = if fine { length } else { at };
+                        assert_eq!(text_length(&bytes), text, "{byte} at {at} of {length}");
                     }
                 }
             }

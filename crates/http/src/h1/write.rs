@@ -7,7 +7,8 @@
 
 use bytes::{BufMut, BytesMut};
 
-use crate::h1::token::{is_token, is_value};
+use crate::h1::header_lines::HeaderLines;
+use crate::h1::token::{is_named, is_token};
 
 /// An empty list of header fields, to be passed to the writers as `headers`.
 pub const NO_HEADERS: [(&str, &str); 0] = [];
@@ -66,11 +67,11 @@ pub enum WriteError {
 ///
 /// `BodyLength::Known(0)` writes `Content-Length: 0` only for methods that usually have a body (RFC
 /// 9110 §8.6). `Expect` is skipped like the framing fields, because the body follows immediately.
-pub fn write_request<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+pub fn write_request(
     buf: &mut BytesMut,
     method: &str,
     target: &str,
-    headers: impl IntoIterator<Item = (N, V)>,
+    headers: impl HeaderLines,
     body: BodyLength,
     persistence: Persistence,
 ) -> Result<(), WriteError> {
@@ -88,13 +89,9 @@ pub fn write_request<N: AsRef<[u8]>, V: AsRef<[u8]>>(
 }
 
 /// Appends `name: value` lines to `buf`, without the fields that frame a message.
-pub fn write_lines<N: AsRef<[u8]>, V: AsRef<[u8]>>(
-    buf: &mut BytesMut,
-    headers: impl IntoIterator<Item = (N, V)>,
-) -> Result<(), WriteError> {
-    let start = buf.len();
-    let skip = |name: &[u8]| is_owned(name) || name.eq_ignore_ascii_case(b"expect");
-    write_fields(buf, start, headers, skip)
+pub fn write_lines(buf: &mut BytesMut, headers: impl HeaderLines) -> Result<(), WriteError> {
+    let skip = |name: &[u8]| is_owned(name) || is_named(name, b"expect");
+    headers.write_to(buf, skip)
 }
 
 /// Checks the request line that [`write_request_of_lines`] writes.
@@ -124,10 +121,10 @@ pub fn write_request_of_lines(
 
 /// Appends the head of an HTTP/1.1 response to `buf`. Interim responses and responses with the
 /// status 204 never announce a length (RFC 9112 §6.3), regardless of `body`.
-pub fn write_response_head<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+pub fn write_response_head(
     buf: &mut BytesMut,
     status: u16,
-    headers: impl IntoIterator<Item = (N, V)>,
+    headers: impl HeaderLines,
     body: BodyLength,
     persistence: Persistence,
 ) -> Result<(), WriteError> {
@@ -137,7 +134,7 @@ pub fn write_response_head<N: AsRef<[u8]>, V: AsRef<[u8]>>(
     let start = buf.len();
     let code = Decimal::of(u64::from(status));
     put(buf, [b"HTTP/1.1 ", code.digits(), b" ", reason_phrase(status).as_bytes(), b"\r\n"]);
-    write_fields(buf, start, headers, is_owned)?;
+    headers.write_to(buf, is_owned).inspect_err(|_| buf.truncate(start))?;
     let body = if status < 200 || status == 204 { BodyLength::None } else { body };
     write_end(buf, body, persistence);
     Ok(())
@@ -165,62 +162,31 @@ pub(crate) fn write_chunk_line(buf: &mut BytesMut, size: usize) {
 /// Fields that the writers alone may write.
 fn is_owned(name: &[u8]) -> bool {
     match name.len() {
-        10 => name.eq_ignore_ascii_case(b"connection") || name.eq_ignore_ascii_case(b"keep-alive"),
-        14 => name.eq_ignore_ascii_case(b"content-length"),
-        17 => name.eq_ignore_ascii_case(b"transfer-encoding"),
+        10 => is_named(name, b"connection") || is_named(name, b"keep-alive"),
+        14 => is_named(name, b"content-length"),
+        17 => is_named(name, b"transfer-encoding"),
         _ => false,
     }
 }
 
-/// Appends the fields but for those to skip. On an error, cuts `buf` back to `start`.
-fn write_fields<N: AsRef<[u8]>, V: AsRef<[u8]>>(
-    buf: &mut BytesMut,
-    start: usize,
-    headers: impl IntoIterator<Item = (N, V)>,
-    skip: impl Fn(&[u8]) -> bool,
-) -> Result<(), WriteError> {
-    for (name, value) in headers {
-        let (name, value) = (name.as_ref(), value.as_ref());
-        if skip(name) {
-            continue;
-        }
-        let fault = if !is_token(name) {
-            Some(WriteError::FieldName)
-        } else if !is_value(value) {
-            Some(WriteError::FieldValue)
-        } else {
-            None
-        };
-        if let Some(fault) = fault {
-            buf.truncate(start);
-            return Err(fault);
-        }
-        put(buf, [name, b": ", value, b"\r\n"]);
-    }
-    Ok(())
-}
-
 /// Appends what frames the message, and the empty line.
 fn write_end(buf: &mut BytesMut, body: BodyLength, persistence: Persistence) {
-    let decimal;
-    let length: [&[u8]; 3] = match body {
-        BodyLength::None | BodyLength::UntilClose => [b"", b"", b""],
+    match body {
+        BodyLength::None | BodyLength::UntilClose => {}
         BodyLength::Known(length) => {
-            decimal = Decimal::of(length);
-            [b"content-length: ", decimal.digits(), b"\r\n"]
+            put(buf, [b"content-length: ", Decimal::of(length).digits(), b"\r\n"]);
         }
-        BodyLength::Chunked => [b"transfer-encoding: chunked\r\n", b"", b""],
-    };
-    let persistence: &[u8] = match persistence {
-        Persistence::Default => b"",
-        Persistence::Close => b"connection: close\r\n",
-        Persistence::KeepAlive => b"connection: keep-alive\r\n",
-    };
-    put(buf, [length[0], length[1], length[2], persistence, b"\r\n"]);
+        BodyLength::Chunked => buf.put_slice(b"transfer-encoding: chunked\r\n"),
+    }
+    buf.put_slice(match persistence {
+        Persistence::Default => b"\r\n",
+        Persistence::Close => b"connection: close\r\n\r\n",
+        Persistence::KeepAlive => b"connection: keep-alive\r\n\r\n",
+    });
 }
 
 /// Appends parts that are short, with one check of the room for all of them.
-fn put<const N: usize>(buf: &mut BytesMut, parts: [&[u8]; N]) {
+pub(crate) fn put<const N: usize>(buf: &mut BytesMut, parts: [&[u8]; N]) {
     let start = buf.len();
     let length: usize = parts.iter().map(|part| part.len()).sum();
     buf.resize(start + length, 0);

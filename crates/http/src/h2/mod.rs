@@ -13,7 +13,7 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{request, response};
 
 use crate::h1::{
-    BadResponse, Framing, Limits, Reject, RequestHead, ResponseHead, WriteError, parse_request,
+    BadResponse, Framing, HeaderLines, Limits, Reject, RequestHead, ResponseHead, WriteError, parse_request,
     parse_response,
 };
 
@@ -194,23 +194,22 @@ fn append(headers: &mut HeaderMap, name: &[u8], value: &[u8]) -> Result<(), Writ
 }
 
 /// Converts the head of a response that is sent. `length` is the length of the body, if it is known.
-fn to_response<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+fn to_response(
     status: u16,
-    fields: impl IntoIterator<Item = (N, V)>,
+    fields: impl HeaderLines,
     length: Option<u64>,
 ) -> Result<http::Response<()>, WriteError> {
     let mut response = http::Response::new(());
     *response.status_mut() =
         http::StatusCode::from_u16(status).map_err(|_| WriteError::Status(status))?;
+    let mut lines = BytesMut::with_capacity(512);
+    let skip = |name: &[u8]| {
+        let is = |specific: &&str| name.eq_ignore_ascii_case(specific.as_bytes());
+        is(&"content-length") || CONNECTION_SPECIFIC.iter().any(is)
+    };
+    fields.write_to(&mut lines, skip)?;
     let headers = response.headers_mut();
-    for (name, value) in fields {
-        let name = name.as_ref();
-        let of_http1 = |specific: &&str| name.eq_ignore_ascii_case(specific.as_bytes());
-        let length = name.eq_ignore_ascii_case(b"content-length");
-        if !length && !CONNECTION_SPECIFIC.iter().any(of_http1) {
-            append(headers, name, value.as_ref())?;
-        }
-    }
+    header_map(&lines, headers)?;
     if let Some(length) = length.filter(|_| status != 204) {
         headers.insert(http::header::CONTENT_LENGTH, length.into());
     }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::to_response;
 use crate::h1::server::ServerError;
-use crate::h1::{BodyLength, Limits, Reject, RequestHead, Timeouts};
+use crate::h1::{BodyLength, HeaderLines, Limits, Reject, RequestHead, Timeouts};
 
 /// The largest part of a body that is handed to the connection at once, in bytes. A connection
 /// buffers that much for each stream.
@@ -96,10 +96,10 @@ impl Exchange {
 
     /// Begins the response, and sends its head. No body is sent in response to HEAD, or with the
     /// statuses 204 and 304.
-    pub fn start_response<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+    pub fn start_response(
         &mut self,
         status: u16,
-        headers: impl IntoIterator<Item = (N, V)>,
+        headers: impl HeaderLines,
         length: BodyLength,
     ) -> Result<(), ServerError> {
         let Response::Waits(respond) = &mut self.response else {

@@ -3,6 +3,7 @@
 mod bodies;
 mod client;
 mod common;
+mod relayed;
 mod requests;
 mod responses;
 mod server;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use curtail_http::h1::server::Request;
-use curtail_http::h1::{RequestHead, WriteError};
+use curtail_http::h1::{Joined, Relayed, RequestHead, WriteError};
 use curtail_net::{Endpoint, Stream};
 use curtail_runtime::{Query, http};
 
@@ -77,10 +77,11 @@ pub(super) fn render(
     let replaced = |name: &[u8]| {
         name.eq_ignore_ascii_case(b"host") || name.eq_ignore_ascii_case(b"x-forwarded-for")
     };
-    let relayed = head.end_to_end().filter(|(name, _)| !replaced(name) && fields.keeps(name));
+    let keep = |name: &[u8]| !replaced(name) && fields.keeps(name);
+    let relayed = Joined([(&b"host"[..], authority)], Relayed { fields: head, keep });
     let path = peer.client.map(|_| (&b"x-forwarded-for"[..], &*path));
-    let headers = [(&b"host"[..], authority)].into_iter().chain(relayed);
-    let headers = headers.chain(fields.added()).chain(path).chain([(&b"via"[..], via)]);
+    let added = fields.added().chain(path).chain([(&b"via"[..], via)]);
+    let headers = Joined(relayed, added);
     let rendered = http::Request::new(
         head.method(),
         head.path_and_query(),

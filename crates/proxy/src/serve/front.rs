@@ -4,7 +4,7 @@ use std::future::Future;
 
 use bytes::Bytes;
 use curtail_http::h1::server::{Connection, ServerError};
-use curtail_http::h1::BodyLength;
+use curtail_http::h1::{BodyLength, HeaderLines};
 use curtail_http::h2::server::Exchange;
 use curtail_net::Stream;
 use http::HeaderMap;
@@ -22,10 +22,10 @@ pub(super) trait Front: Send {
     /// Resolves when the client has left. Cancel safe.
     fn peer_closed(&mut self) -> impl Future<Output = ()> + Send;
 
-    fn start_response<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+    fn start_response(
         &mut self,
         status: u16,
-        headers: impl IntoIterator<Item = (N, V)>,
+        headers: impl HeaderLines,
         length: BodyLength,
     ) -> Done;
 
@@ -58,10 +58,10 @@ impl Front for Connection<Stream> {
         self.peer_closed().await;
     }
 
-    fn start_response<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+    fn start_response(
         &mut self,
         status: u16,
-        headers: impl IntoIterator<Item = (N, V)>,
+        headers: impl HeaderLines,
         length: BodyLength,
     ) -> Done {
         self.start_response(status, headers, length)
@@ -107,10 +107,10 @@ impl Front for Exchange {
         self.peer_closed().await;
     }
 
-    fn start_response<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+    fn start_response(
         &mut self,
         status: u16,
-        headers: impl IntoIterator<Item = (N, V)>,
+        headers: impl HeaderLines,
         length: BodyLength,
     ) -> Done {
         self.start_response(status, headers, length)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use curtail_flow::Rejected;
 use curtail_http::h1::server::ServerError;
-use curtail_http::h1::{BodyLength, Framing, ResponseHead};
+use curtail_http::h1::{BodyLength, Framing, Joined, Relayed, ResponseHead};
 use curtail_runtime::http::{Body, BodyReceiver, Http, Response};
 use curtail_runtime::stage::Stage;
 use curtail_runtime::{Cell, QueryError, QueryResponse};
@@ -178,12 +178,10 @@ async fn respond<F: Front>(
     let Response { head, body } = response;
     let status = head.status();
     let via = head.version().via();
-    let headers = head
-        .end_to_end()
-        .filter(|(name, _)| context.fields.keeps(name))
-        .chain(context.fields.added())
-        .chain(extra.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())))
-        .chain([(&b"via"[..], via)]);
+    let extra = extra.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    let added = context.fields.added().chain(extra).chain([(&b"via"[..], via)]);
+    let relayed = Relayed { fields: &head, keep: |name: &[u8]| context.fields.keeps(name) };
+    let headers = Joined(relayed, added);
     match body {
         Body::Whole(..) if context.is_head => {
             client.start_response(status, headers, length(&head))?;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use bytes::{Bytes, BytesMut};
-use curtail_http::h1::{ResponseHead, WriteError, check_request_line, write_lines};
+use curtail_http::h1::{HeaderLines, ResponseHead, WriteError, check_request_line, write_lines};
 use curtail_kernel::ServerId;
 use http::HeaderMap;
 use tokio::sync::mpsc;
@@ -38,10 +38,10 @@ pub trait Watch: fmt::Debug + Send + Sync {
 impl Request {
     /// Creates a request. `headers` contains `Host`. `may_repeat` states whether the request may be
     /// sent again if a reused connection turns out to be closed. Set it for idempotent requests.
-    pub fn new<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+    pub fn new(
         method: &str,
         target: &str,
-        headers: impl IntoIterator<Item = (N, V)>,
+        headers: impl HeaderLines,
         body: impl Into<Bytes>,
         may_repeat: bool,
     ) -> Result<Self, WriteError> {

@@ -80,9 +80,12 @@ pub enum IdleEvent {
     ExtraneousData,
 }
 
-/// A connection to a server, over any byte stream.
+/// A connection to a server, over any byte stream. Small, so that moving it is cheap.
 #[derive(Debug)]
-pub struct Connection<S> {
+pub struct Connection<S>(Box<Inner<S>>);
+
+#[derive(Debug)]
+struct Inner<S> {
     transport: Transport<S>,
     limits: Limits,
     /// Received and not yet parsed; at most `limits.buffer_bound()` bytes.
@@ -107,18 +110,18 @@ enum State {
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Creates a connection over a stream that was just opened.
     pub fn new(stream: S, limits: Limits) -> Connection<S> {
-        Connection {
+        Connection(Box::new(Inner {
             transport: Transport::new(stream),
             limits,
             input: BytesMut::new(),
             state: State::Idle,
             keep_alive: true,
-        }
+        }))
     }
 
     /// Returns the stream, for its addresses and options.
     pub fn stream(&self) -> &S {
-        self.transport.stream()
+        self.0.transport.stream()
     }
 
     /// Sends a request and reads the head of its response. [`write_request`](crate::h1::write_request)
@@ -135,18 +138,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if !self.reusable() {
             return Err(ClientError::NotReusable);
         }
-        self.state = State::Waiting;
-        if !self.transport.start(request).await {
-            self.state = State::Broken;
+        self.0.state = State::Waiting;
+        if !self.0.transport.start(request).await {
+            self.0.state = State::Broken;
             return Err(ClientError::Unsent);
         }
         let head = self.read_head(is_head).await;
-        self.state = match &head {
-            Ok(head) => State::Body(BodyDecoder::new(head.framing(), &self.limits)),
+        self.0.state = match &head {
+            Ok(head) => State::Body(BodyDecoder::new(head.framing(), &self.0.limits)),
             Err(_) => State::Broken,
         };
         let head = head?;
-        self.keep_alive = head.keep_alive();
+        self.0.keep_alive = head.keep_alive();
         self.end_if_done();
         Ok(head)
     }
@@ -155,7 +158,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub async fn body(&mut self) -> Result<Option<Bytes>, ClientError> {
         let piece = self.read_body().await;
         if piece.is_err() {
-            self.state = State::Broken;
+            self.0.state = State::Broken;
         }
         piece
     }
@@ -168,7 +171,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut single = Some(first);
         loop {
             if length > limit {
-                self.state = State::Broken;
+                self.0.state = State::Broken;
                 return Err(ClientError::TooLarge(limit));
             }
             let Some(piece) = self.body().await? else { break };
@@ -189,21 +192,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// request, and no bytes followed the response. This method does not read from the connection,
     /// unlike [`is_stale`](Connection::is_stale).
     pub fn reusable(&self) -> bool {
-        matches!(self.state, State::Idle)
-            && self.keep_alive
-            && self.input.is_empty()
-            && self.transport.is_sent()
+        matches!(self.0.state, State::Idle)
+            && self.0.keep_alive
+            && self.0.input.is_empty()
+            && self.0.transport.is_sent()
     }
 
     /// Returns whether no request is under way: none was sent, or the last response has ended.
     pub fn is_idle(&self) -> bool {
-        matches!(self.state, State::Idle)
+        matches!(self.0.state, State::Idle)
     }
 
     /// Returns whether bytes followed the end of the last response. If so, the server responded
     /// twice, or announced a wrong length.
     pub fn has_extraneous_data(&self) -> bool {
-        matches!(self.state, State::Idle) && !self.input.is_empty()
+        matches!(self.0.state, State::Idle) && !self.0.input.is_empty()
     }
 
     /// Returns whether the connection must not be used again, because it is not
@@ -214,9 +217,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if !self.reusable() {
             return true;
         }
-        let bound = self.limits.buffer_bound();
+        let bound = self.0.limits.buffer_bound();
         let mut cx = Context::from_waker(Waker::noop());
-        let read = poll_fill(self.transport.stream_mut(), &mut self.input, bound, &mut cx);
+        let read = poll_fill(self.0.transport.stream_mut(), &mut self.0.input, bound, &mut cx);
         self.note(match read {
             Poll::Pending => return false,
             Poll::Ready(read) => read.unwrap_or(0),
@@ -227,14 +230,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Waits on an idle connection until the server closes it or sends bytes that were not
     /// requested. The connection is not reusable afterwards. Cancel safe.
     pub async fn extraneous_data_or_closed(&mut self) -> IdleEvent {
-        if !self.input.is_empty() {
+        if !self.0.input.is_empty() {
             return IdleEvent::ExtraneousData;
         }
-        if matches!(self.state, State::Broken) {
+        if matches!(self.0.state, State::Broken) {
             return IdleEvent::Closed;
         }
-        let bound = self.limits.buffer_bound();
-        let read = fill(self.transport.stream_mut(), &mut self.input, bound).await;
+        let bound = self.0.limits.buffer_bound();
+        let read = fill(self.0.transport.stream_mut(), &mut self.0.input, bound).await;
         self.note(read.unwrap_or(0))
     }
 
@@ -243,16 +246,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if bytes > 0 {
             return IdleEvent::ExtraneousData;
         }
-        self.state = State::Broken;
+        self.0.state = State::Broken;
         IdleEvent::Closed
     }
 
     async fn read_head(&mut self, is_head: bool) -> Result<ResponseHead, ClientError> {
-        let bound = self.limits.buffer_bound();
+        let bound = self.0.limits.buffer_bound();
         let mut begun = false;
         let mut interim = 0;
         loop {
-            match parse_response(&mut self.input, &self.limits, is_head)? {
+            match parse_response(&mut self.0.input, &self.0.limits, is_head)? {
                 Some(head) if head.status() == 101 => return Err(BadResponse::Upgrade.into()),
                 Some(head) if head.is_interim() => {
                     interim += 1;
@@ -262,7 +265,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 Some(head) => return Ok(head),
                 None => {
-                    match self.transport.fill(&mut self.input, bound).await {
+                    match self.0.transport.fill(&mut self.0.input, bound).await {
                         Ok(0) => return Err(ClientError::end(begun)),
                         Ok(_) => begun = true,
                         Err(error) => return Err(ClientError::from_read(error, begun)),
@@ -273,14 +276,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     async fn read_body(&mut self) -> Result<Option<Bytes>, ClientError> {
-        let bound = self.limits.buffer_bound();
+        let bound = self.0.limits.buffer_bound();
         loop {
-            let decoder = match &mut self.state {
+            let decoder = match &mut self.0.state {
                 State::Body(decoder) => decoder,
                 State::Idle => return Ok(None),
                 State::Waiting | State::Broken => return Err(ClientError::NotReusable),
             };
-            match decoder.decode(&mut self.input).map_err(BadResponse::Body)? {
+            match decoder.decode(&mut self.0.input).map_err(BadResponse::Body)? {
                 Decoded::Data(data) => {
                     self.end_if_done();
                     return Ok(Some(data));
@@ -291,10 +294,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 Decoded::NeedMore => {}
             }
-            match self.transport.fill(&mut self.input, bound).await {
+            match self.0.transport.fill(&mut self.0.input, bound).await {
                 Ok(0) => {
                     decoder.eof().map_err(|_| ClientError::IncompleteMessage)?;
-                    self.state = State::Idle;
+                    self.0.state = State::Idle;
                     return Ok(None);
                 }
                 Ok(_) => {}
@@ -304,8 +307,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn end_if_done(&mut self) {
-        if matches!(&self.state, State::Body(decoder) if decoder.is_done()) {
-            self.state = State::Idle;
+        if matches!(&self.0.state, State::Body(decoder) if decoder.is_done()) {
+            self.0.state = State::Idle;
         }
     }
 }

@@ -18,6 +18,7 @@
 
 mod receive;
 mod respond;
+mod timer;
 
 use std::io;
 use std::time::Duration;
@@ -82,6 +83,7 @@ pub struct Connection<S> {
     /// Rendered and not yet written: a head or a small response.
     output: BytesMut,
     receiving: receive::Receiving,
+    timer: timer::Timer,
     /// The request that is being read or answered.
     exchange: Option<Exchange>,
     /// No further request is served.
@@ -110,6 +112,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             input: BytesMut::new(),
             output: BytesMut::new(),
             receiving: receive::Receiving::default(),
+            timer: timer::Timer::default(),
             exchange: None,
             closing: false,
             peer_closed: false,

@@ -1,15 +1,17 @@
 //! Reads the heads and the complete bodies of requests.
 
+use std::future::poll_fn;
 use std::io;
+use std::task::Poll;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::{Connection, Exchange, Request, ServerError, deadline, millis};
 use crate::h1::body::{BodyDecoder, Decoded};
 use crate::h1::framing::Framing;
-use crate::h1::io::{fill, is_reset};
+use crate::h1::io::{is_reset, poll_fill};
 use crate::h1::reject::Reject;
 use crate::h1::request::{RequestHead, parse_request};
 
@@ -198,9 +200,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Reads once more; false if the time is up.
     async fn read_more(&mut self, until: Instant) -> io::Result<bool> {
         let bound = self.limits.buffer_bound();
-        let filled = timeout_at(until, fill(&mut self.stream, &mut self.input, bound)).await;
-        self.peer_closed |= matches!(filled, Ok(Ok(0) | Err(_)));
-        filled.map_or(Ok(false), |read| read.map(|_| true))
+        let read = poll_fn(|cx| match poll_fill(&mut self.stream, &mut self.input, bound, cx) {
+            Poll::Ready(read) => Poll::Ready(Some(read)),
+            Poll::Pending if self.timer.poll_passed(until, cx) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        });
+        let Some(read) = read.await else { return Ok(false) };
+        self.peer_closed |= matches!(read, Ok(0) | Err(_));
+        read.map(|_| true)
     }
 
     async fn receive_body(&mut self, limit: usize) -> Result<Bytes, ServerError> {

@@ -1,11 +1,16 @@
 //! Writes responses.
 
-use bytes::Buf;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::time::timeout_at;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Connection, Exchange, ServerError, deadline, millis};
 use crate::h1::framing::Version;
+use crate::h1::header_lines::HeaderLines;
 use crate::h1::reject::Reject;
 use crate::h1::write::{
     BodyLength, LAST_CHUNK, Persistence, WriteError, reason_phrase, write_chunk_line,
@@ -33,10 +38,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     ///
     /// This method writes `Content-Length` and `Connection`: see [`write_response_head`] for the
     /// fields that are skipped.
-    pub async fn respond<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+    pub async fn respond(
         &mut self,
         status: u16,
-        headers: impl IntoIterator<Item = (N, V)>,
+        headers: impl HeaderLines,
         body: &[u8],
     ) -> Result<(), ServerError> {
         // The length of a response that was left out for 304 is not that of the body at hand.
@@ -55,10 +60,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     ///
     /// In HTTP/1.0, [`BodyLength::Chunked`] becomes [`BodyLength::UntilClose`] (RFC 9112 §6.1). A
     /// client cannot detect that such a response is incomplete, so prefer `Known`.
-    pub fn start_response<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+    pub fn start_response(
         &mut self,
         status: u16,
-        headers: impl IntoIterator<Item = (N, V)>,
+        headers: impl HeaderLines,
         length: BodyLength,
     ) -> Result<(), ServerError> {
         self.begin(status, headers, length).map(|_| ())
@@ -125,10 +130,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Renders the head of a response and notes what body it owes.
-    fn begin<N: AsRef<[u8]>, V: AsRef<[u8]>>(
+    fn begin(
         &mut self,
         status: u16,
-        headers: impl IntoIterator<Item = (N, V)>,
+        headers: impl HeaderLines,
         length: BodyLength,
     ) -> Result<Outgoing, ServerError> {
         let exchange = match &mut self.exchange {
@@ -183,19 +188,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Writes what is rendered, then `data` and `tail`, in as few writes as it takes.
     async fn send(&mut self, data: &[u8], tail: &[u8]) -> Result<(), ServerError> {
-        let until = deadline(self.timeouts.write);
         let written = if data.len() <= COPY_BYTES {
             self.output.extend_from_slice(data);
             self.output.extend_from_slice(tail);
-            timeout_at(until, write(&mut self.stream, &mut self.output)).await
+            self.write(&mut &[][..]).await
         } else {
-            let mut whole = (&mut self.output).chain(data).chain(tail);
-            timeout_at(until, write(&mut self.stream, &mut whole)).await
+            self.write(&mut data.chain(tail)).await
         };
         let failure = match written {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) => ServerError::Io(error),
-            Err(_) => ServerError::WriteTimeout(millis(self.timeouts.write)),
+            Some(Ok(())) => return Ok(()),
+            Some(Err(error)) => ServerError::Io(error),
+            None => ServerError::WriteTimeout(millis(self.timeouts.write)),
         };
         // Whatever was cut short here, nothing can follow it.
         self.closing = true;
@@ -203,10 +206,53 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.output.clear();
         Err(failure)
     }
+
+    /// Writes what is rendered, then `rest`. Returns `None` if it takes too long. What was written is
+    /// taken off even if this is cancelled.
+    async fn write(&mut self, rest: &mut impl Buf) -> Option<io::Result<()>> {
+        let mut until = None;
+        poll_fn(|cx| {
+            let written = poll_write_all(&mut self.stream, &mut self.output, rest, cx);
+            if written.is_ready() {
+                return written.map(Some);
+            }
+            let until = *until.get_or_insert_with(|| deadline(self.timeouts.write));
+            if self.timer.poll_passed(until, cx) { Poll::Ready(None) } else { Poll::Pending }
+        })
+        .await
+    }
 }
 
-/// Writes all of `bytes`. What was written is taken off it even if this is cancelled.
-async fn write<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &mut impl Buf) -> std::io::Result<()> {
-    stream.write_all_buf(bytes).await?;
-    stream.flush().await
+/// Writes all of `output` and `rest`, and takes off what was written.
+fn poll_write_all<S: AsyncWrite + Unpin>(
+    stream: &mut S,
+    output: &mut BytesMut,
+    rest: &mut impl Buf,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<()>> {
+    let mut stream = Pin::new(stream);
+    while !output.is_empty() || rest.has_remaining() {
+        let written = if !rest.has_remaining() {
+            ready!(stream.as_mut().poll_write(cx, &output[..]))?
+        } else if stream.is_write_vectored() {
+            let mut slices = [IoSlice::new(&[]); 3];
+            let whole = (&mut *output).chain(&mut *rest);
+            let count = whole.chunks_vectored(&mut slices);
+            ready!(stream.as_mut().poll_write_vectored(cx, &slices[..count]))?
+        } else {
+            let chunk = if output.is_empty() { rest.chunk() } else { &output[..] };
+            ready!(stream.as_mut().poll_write(cx, chunk))?
+        };
+        if written == 0 {
+            return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+        }
+        if written < output.len() {
+            output.advance(written);
+        } else {
+            rest.advance(written - output.len());
+            // Unlike `advance`, this keeps the room for the next response.
+            output.clear();
+        }
+    }
+    stream.poll_flush(cx)
 }

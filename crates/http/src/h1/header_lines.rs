@@ -1,0 +1,68 @@
+//! The fields that the writers append to a head.
+
+use bytes::BytesMut;
+
+use crate::h1::fields::Fields;
+use crate::h1::token::{is_token, is_value};
+use crate::h1::write::{WriteError, put};
+
+/// Header fields that can be written: an iterator of names and values, [`Relayed`] for the fields of
+/// a received head, or [`Joined`] for both.
+pub trait HeaderLines {
+    /// Appends the fields to `buf`, except for those whose names `skip` returns true for. On an
+    /// error, `buf` may end with some of the fields.
+    fn write_to(self, buf: &mut BytesMut, skip: impl Fn(&[u8]) -> bool) -> Result<(), WriteError>;
+}
+
+/// Names and values are checked.
+impl<I, N, V> HeaderLines for I
+where
+    I: IntoIterator<Item = (N, V)>,
+    N: AsRef<[u8]>,
+    V: AsRef<[u8]>,
+{
+    fn write_to(self, buf: &mut BytesMut, skip: impl Fn(&[u8]) -> bool) -> Result<(), WriteError> {
+        for (name, value) in self {
+            let (name, value) = (name.as_ref(), value.as_ref());
+            if skip(name) {
+                continue;
+            }
+            if !is_token(name) {
+                return Err(WriteError::FieldName);
+            }
+            if !is_value(value) {
+                return Err(WriteError::FieldValue);
+            }
+            put(buf, [name, b": ", value, b"\r\n"]);
+        }
+        Ok(())
+    }
+}
+
+/// The [end-to-end](Fields::end_to_end) fields of a received head whose names `keep` returns true
+/// for. They are not checked again, and consecutive ones are copied together.
+#[derive(Debug, Clone, Copy)]
+pub struct Relayed<'a, F> {
+    /// The head.
+    pub fields: &'a Fields,
+    /// Returns whether to keep a field, from its name.
+    pub keep: F,
+}
+
+impl<F: Fn(&[u8]) -> bool> HeaderLines for Relayed<'_, F> {
+    fn write_to(self, buf: &mut BytesMut, skip: impl Fn(&[u8]) -> bool) -> Result<(), WriteError> {
+        self.fields.relay(buf, |name| (self.keep)(name) && !skip(name));
+        Ok(())
+    }
+}
+
+/// The fields of `0`, and after them those of `1`.
+#[derive(Debug, Clone, Copy)]
+pub struct Joined<A, B>(pub A, pub B);
+
+impl<A: HeaderLines, B: HeaderLines> HeaderLines for Joined<A, B> {
+    fn write_to(self, buf: &mut BytesMut, skip: impl Fn(&[u8]) -> bool) -> Result<(), WriteError> {
+        self.0.write_to(buf, &skip)?;
+        self.1.write_to(buf, skip)
+    }
+}
