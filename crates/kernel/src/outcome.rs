@@ -88,6 +88,23 @@ pub const STATUSES: RangeInclusive<u16> = 100..=599;
 
 const COUNT: usize = (*STATUSES.end() - *STATUSES.start() + 1) as usize;
 
+/// Returns the outcome of a gRPC status code, as the gRPC specification numbers them. A status that
+/// the application chose is not a failure of the server:
+///
+/// - OK (0): good.
+/// - RESOURCE_EXHAUSTED (8) and UNAVAILABLE (14): refused.
+/// - INTERNAL (13): failed.
+/// - all others: about the request.
+#[must_use]
+pub fn grpc_outcome(code: u16) -> Outcome {
+    match code {
+        0 => Outcome::Good,
+        8 | 14 => Outcome::Refused,
+        13 => Outcome::Failed(Fault::Status),
+        _ => Outcome::Request,
+    }
+}
+
 /// Maps the status of a complete response to its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutcomeTable {
@@ -153,5 +170,15 @@ mod tests {
         table.set(404..=404, Outcome::Good);
         assert_eq!([403, 404, 405].map(|status| table.status(status).wins()), [false, true, false]);
         assert_eq!(table.status(600), failed, "no status");
+    }
+
+    #[test]
+    fn a_grpc_status_of_the_application_is_not_a_failure() {
+        assert_eq!(grpc_outcome(0), Outcome::Good);
+        assert_eq!([8, 14].map(grpc_outcome), [Outcome::Refused; 2]);
+        assert_eq!(grpc_outcome(13), Outcome::Failed(Fault::Status));
+        for code in [1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 15, 16, 99] {
+            assert_eq!(grpc_outcome(code), Outcome::Request, "{code}");
+        }
     }
 }

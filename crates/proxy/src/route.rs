@@ -31,7 +31,7 @@ use std::sync::Arc;
 use percent_encoding::percent_decode_str;
 use xxhash_rust::xxh64::xxh64;
 
-use crate::config::{Config, Key, Service, ShardBy};
+use crate::config::{self, Config, Key, Service, ShardBy};
 use crate::cost::Cost;
 
 /// The destination of a request.
@@ -44,6 +44,8 @@ pub(crate) struct Target {
     /// Whether the request may be retried after a failure, and may run on two replicas at the same
     /// time.
     pub(crate) idempotent: bool,
+    /// Whether the response is a single message of moderate length.
+    pub(crate) unary: bool,
     /// Expected cost, if the request does not declare it.
     pub(crate) cost: Option<Cost>,
 }
@@ -112,6 +114,7 @@ struct Entry {
     method: Option<Box<str>>,
     service: usize,
     idempotent: Option<bool>,
+    unary: bool,
     cost: Option<Cost>,
 }
 
@@ -150,8 +153,8 @@ impl Router {
         for (service, spec) in services.filter(|&(at, spec)| takes(at, spec)) {
             for route in &spec.routes {
                 let method = route.method.as_deref().map(Box::from);
-                let (idempotent, cost) = (route.idempotent, route.cost);
-                let entry = Entry { method, service, idempotent, cost };
+                let &config::Route { idempotent, unary, cost, .. } = route;
+                let entry = Entry { method, service, idempotent, unary, cost };
                 routes.entry(route.path_prefix.as_str().into()).or_default().push(entry);
             }
         }
@@ -186,7 +189,8 @@ impl Router {
         let idempotent = entry.idempotent.unwrap_or_else(|| {
             chooser.idempotent_methods.iter().any(|idempotent| idempotent == method)
         });
-        Ok(Target { service: entry.service, shard, idempotent, cost: entry.cost })
+        let &Entry { service, unary, cost, .. } = entry;
+        Ok(Target { service, shard, idempotent, unary, cost })
     }
 
     fn entry(&self, method: &str, path: &str) -> Option<&Entry> {

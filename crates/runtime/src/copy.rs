@@ -173,7 +173,9 @@ impl<R> Phase<R> {
                 let poll = || tail.as_mut().poll(context);
                 let polled = catch_unwind(AssertUnwindSafe(poll));
                 polled.map(|polled| {
-                    polled.map(|end| end.map_or_else(Step::Failed, |()| Step::End(outcome)))
+                    polled.map(|end| {
+                        end.map_or_else(Step::Failed, |end| Step::End(end.unwrap_or(outcome)))
+                    })
                 })
             }
             Self::Unsent | Self::Over => return Poll::Pending,

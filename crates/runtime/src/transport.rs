@@ -10,8 +10,8 @@ use curtail_kernel::{CopyId, Feedback, Outcome, Role, ServerId};
 use crate::failure::Failure;
 
 /// The rest of a response, as a future that resolves when the server is done with it. The result is
-/// `Err` if the response broke off.
-pub type Tail = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
+/// the outcome, if the end of the response decides it, and `Err` if the response broke off.
+pub type Tail = Pin<Box<dyn Future<Output = Result<Option<Outcome>, Failure>> + Send>>;
 
 /// The response of a server: the complete response, or just its head.
 pub struct Head<R> {

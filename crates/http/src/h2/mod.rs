@@ -8,7 +8,7 @@
 pub mod server;
 
 use bytes::{BufMut as _, BytesMut};
-use http::header::{COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, TE};
+use http::header::{CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, TE};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{request, response};
 
@@ -16,6 +16,9 @@ use crate::h1::{
     BadResponse, Framing, HeaderLines, Limits, Reject, RequestHead, ResponseHead, WriteError, parse_request,
     parse_response,
 };
+
+/// How the content types of gRPC begin.
+const GRPC: &[u8] = b"application/grpc";
 
 /// Fields that only HTTP/1.1 has (RFC 9113 §8.2.2). The `h2` crate rejects most of them.
 const CONNECTION_SPECIFIC: [&str; 5] =
@@ -160,6 +163,10 @@ pub fn to_request(outgoing: &Outgoing<'_>) -> Result<http::Request<()>, WriteErr
     }
     if outgoing.length > 0 {
         headers.insert(http::header::CONTENT_LENGTH, outgoing.length.into());
+    }
+    if headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(GRPC)) {
+        // The gRPC specification requires it, and it was removed as a field of the connection.
+        headers.insert(TE, HeaderValue::from_static("trailers"));
     }
     let authority = headers.remove(HOST);
     let authority = authority.map(|host| Authority::try_from(host.as_bytes()));

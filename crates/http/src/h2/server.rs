@@ -10,9 +10,10 @@ use bytes::{Bytes, BytesMut};
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::HeaderMap;
+use http::header::CONTENT_TYPE;
 use tokio::time::{Instant, timeout_at};
 
-use super::to_response;
+use super::{GRPC, to_response};
 use crate::h1::server::ServerError;
 use crate::h1::{BodyLength, HeaderLines, Limits, Reject, RequestHead, Timeouts};
 
@@ -27,6 +28,7 @@ pub struct Exchange {
     has_body: bool,
     response: Response,
     is_head: bool,
+    is_grpc: bool,
     timeouts: Timeouts,
 }
 
@@ -51,8 +53,15 @@ impl Exchange {
         let ends = body.is_end_stream();
         let head = super::request_head(&parts, ends, limits);
         let is_head = parts.method == http::Method::HEAD;
+        let kind = parts.headers.get(CONTENT_TYPE);
+        let is_grpc = kind.is_some_and(|kind| kind.as_bytes().starts_with(GRPC));
         let response = Response::Waits(respond);
-        (Exchange { body, has_body: !ends, response, is_head, timeouts }, head)
+        (Exchange { body, has_body: !ends, response, is_head, is_grpc, timeouts }, head)
+    }
+
+    /// Returns whether the client expects a response of gRPC.
+    pub fn is_grpc(&self) -> bool {
+        self.is_grpc
     }
 
     /// Reads the body of the request, which may have at most `limit` bytes.

@@ -49,7 +49,7 @@ use serde_json::Value;
 
 pub(crate) use cells::CellConfig;
 pub use model::{Config, Log, LogFormat, LogLevel};
-pub(crate) use model::{Flow, FlowRole, Key, Service, ShardBy, Throttle};
+pub(crate) use model::{Flow, FlowRole, Key, Route, Service, ShardBy, Throttle};
 pub use report::{ConfigError, ConfigErrors};
 pub use values::parse_size;
 

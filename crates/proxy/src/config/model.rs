@@ -169,12 +169,13 @@ pub(crate) enum Throttle {
     Slots(u32),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Route {
     /// Whole segments at the start of the path, without a trailing slash. Empty for `/`.
     pub(crate) path_prefix: String,
     pub(crate) method: Option<String>,
     pub(crate) idempotent: Option<bool>,
+    pub(crate) unary: bool,
     pub(crate) cost: Option<Cost>,
 }
 

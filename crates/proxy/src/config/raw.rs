@@ -361,6 +361,8 @@ pub(super) enum Protocol {
     Http1,
     /// HTTP/2.
     H2,
+    /// HTTP/2, and the status of gRPC decides whether a replica has failed.
+    Grpc,
     /// HTTP/2 if the replica chooses it in the TLS handshake (ALPN), and HTTP/1.1 otherwise.
     Auto,
 }
@@ -448,16 +450,24 @@ pub(super) struct CostHint {
 
 /// Requests that go to a service.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "{ path_prefix, method, idempotent, cost }")]
+#[serde(deny_unknown_fields, expecting = "{ path_prefix, grpc, method, idempotent, unary, cost }")]
 pub(super) struct Route {
     /// Whole segments at the start of the path: `/a` matches `/a` and `/a/b`, but not `/ab`.
     #[schemars(extend("default" = "/"))]
     pub(super) path_prefix: Maybe<String>,
+    /// The method of gRPC, as `package.Service/Method`, or `package.Service` for all its methods.
+    /// Takes the place of `path_prefix` and `method`.
+    pub(super) grpc: Maybe<String>,
     /// The method of the requests. If left out, all methods match.
     pub(super) method: Maybe<String>,
     /// Whether these requests may be retried and duplicated, regardless of their method. If left
     /// out, this depends on `idempotent_methods`.
     pub(super) idempotent: Maybe<bool>,
+    /// Whether each response is a single message. Such a response is held until its end if it is
+    /// short, so that another copy can win until then. Otherwise a copy wins with the head of its
+    /// response, and the response is streamed.
+    #[schemars(extend("default" = false))]
+    pub(super) unary: Maybe<bool>,
     /// Expected cost of these requests, if they do not declare it themselves: a number above 0, in
     /// the unit of `cost_hint`. Used only by the policy rescue.
     pub(super) cost: Maybe<f64>,

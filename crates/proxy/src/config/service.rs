@@ -365,8 +365,7 @@ fn health(given: Option<&Given<OrFalse<raw::Health>>>, report: &mut Report<'_>) 
 fn routes(raw: &raw::Service, policy: Policy, report: &mut Report<'_>) -> Vec<Route> {
     let tables = each(raw.route.as_ref());
     if tables.is_empty() {
-        let all = Route { path_prefix: String::new(), method: None, idempotent: None, cost: None };
-        return vec![all];
+        return vec![Route::default()];
     }
     let route = |(raw, _): &(&raw::Route, _)| {
         if let Some(prefix) = &raw.path_prefix {
@@ -377,14 +376,38 @@ fn routes(raw: &raw::Service, policy: Policy, report: &mut Report<'_>) -> Vec<Ro
         }
         let cost = raw.cost.as_ref().and_then(|given| cost(given, policy, report));
         let prefix = raw.path_prefix.as_ref().map_or("", |given| given.get());
+        let mut path_prefix = prefix.trim_end_matches('/').to_owned();
+        let mut method = raw.method.as_ref().map(|given| given.get().clone());
+        if let Some(grpc) = &raw.grpc {
+            grpc_route(raw, grpc, report);
+            path_prefix = format!("/{}", grpc.get());
+            method = Some("POST".to_owned());
+        }
         Route {
-            path_prefix: prefix.trim_end_matches('/').into(),
-            method: raw.method.as_ref().map(|given| given.get().clone()),
+            path_prefix,
+            method,
+            unary: raw.unary.as_ref().is_some_and(|given| *given.get()),
             idempotent: raw.idempotent.as_ref().map(|given| *given.get()),
             cost,
         }
     };
     tables.iter().map(route).collect()
+}
+
+fn grpc_route(raw: &raw::Route, grpc: &Given<String>, report: &mut Report<'_>) {
+    let fine = |c: char| c.is_ascii_alphanumeric() || "._/".contains(c);
+    let (text, fix) = (grpc.get(), "write it like \"search.Search/Query\"");
+    let slashes = text.matches('/').count();
+    let ends = |c: char| text.starts_with(c) || text.ends_with(c);
+    if text.is_empty() || slashes > 1 || ends('/') || !text.chars().all(fine) {
+        report.error(&grpc.span(), "grpc is not a method of gRPC", fix);
+    }
+    for (key, given) in [("path_prefix", &raw.path_prefix), ("method", &raw.method)] {
+        if let Some(given) = given {
+            let wrong = format!("{key} is not allowed beside grpc");
+            report.error(&given.span(), &wrong, "remove one of them");
+        }
+    }
 }
 
 fn cost(given: &Given<f64>, policy: Policy, report: &mut Report<'_>) -> Option<Cost> {

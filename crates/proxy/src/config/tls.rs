@@ -20,7 +20,7 @@ impl From<raw::Protocol> for Protocol {
     fn from(protocol: raw::Protocol) -> Self {
         match protocol {
             raw::Protocol::Http1 => Self::Http1,
-            raw::Protocol::H2 => Self::Http2,
+            raw::Protocol::H2 | raw::Protocol::Grpc => Self::Http2,
             raw::Protocol::Auto => Self::Auto,
         }
     }

@@ -33,6 +33,7 @@ pub(super) fn settings(raw: &raw::Service, cancel: Duration, report: &mut Report
         connect_timeout: key!(duration, report, raw.connect_timeout, default.connect_timeout),
         idle: key!(count, report, raw.idle_connections, 0..=65_535, default.idle as u32) as usize,
         idle_timeout: key!(duration, report, raw.idle_timeout, default.idle_timeout),
+        grpc: raw.protocol.as_ref().is_some_and(|given| *given.get() == raw::Protocol::Grpc),
         read_timeout: cancel,
         unwanted_timeout: cancel,
         ..default

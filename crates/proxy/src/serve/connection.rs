@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use super::forward::{self, PeerAddrs};
 use super::front::Front;
 use super::respond::{self, Cut, ResponseContext};
+use curtail_flow::metadata::{GRPC_TIMEOUT, parse_timeout};
 use crate::metrics::{Rejection, RequestOutcome};
 use crate::route::Router;
 use crate::sidecar::{Fields, Hop};
@@ -147,7 +148,10 @@ pub(super) async fn handle<F: Front>(
         }
     };
     query.request = query.request.watched(hop.watch());
-    query.deadline = hop.deadline();
+    query.deadline = hop.deadline().or_else(|| {
+        let timeout = request.head.header(GRPC_TIMEOUT.as_str()).filter(|_| client.is_grpc())?;
+        now.checked_add(parse_timeout(timeout)?)
+    });
     // Bodies wait in the rendered request from here on.
     exchange(here, client, (service, target.shard), (hop, query), (request.head, now)).await
 }
@@ -170,6 +174,7 @@ async fn exchange<F: Front>(
     let (cell, group) = service.shard(shard);
     let running = service.metrics.started(now);
     let deadline = now + service.config.timeout;
+    let deadline = query.deadline.map_or(deadline, |own| own.min(deadline));
     let query = query.to_group(group);
     // A connection has one request at a time.
     let id = std::ptr::from_ref(client).addr() as u64;

@@ -89,7 +89,7 @@ pub(super) fn render(
         request.body.clone(),
         target.idempotent,
     )?;
-    let mut query = Query::new(rendered);
+    let mut query = Query::new(rendered.unary(target.unary));
     query.may_retry = target.idempotent;
     query.may_duplicate = target.idempotent;
     let said = service.cost_hint.as_deref().and_then(|name| Cost::read(head.values(name)));

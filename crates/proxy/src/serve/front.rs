@@ -42,6 +42,9 @@ pub(super) trait Front: Send {
     /// Makes this response the last one on the connection, which is about to be closed.
     fn close_after_response(&mut self);
 
+    /// Returns whether the client expects a response of gRPC.
+    fn is_grpc(&self) -> bool;
+
     /// Sets the type of service of a connection that carries one request at a time.
     fn set_type_of_service(&self, value: u8);
 
@@ -86,6 +89,11 @@ impl Front for Connection<Stream> {
 
     fn close_after_response(&mut self) {
         self.close_after_response();
+    }
+
+    fn is_grpc(&self) -> bool {
+        // gRPC requires HTTP/2.
+        false
     }
 
     fn set_type_of_service(&self, value: u8) {
@@ -135,6 +143,10 @@ impl Front for Exchange {
 
     fn close_after_response(&mut self) {
         // The connection announces its end itself (GOAWAY).
+    }
+
+    fn is_grpc(&self) -> bool {
+        self.is_grpc()
     }
 
     fn set_type_of_service(&self, _: u8) {

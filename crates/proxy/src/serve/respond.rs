@@ -8,6 +8,7 @@ use curtail_http::h1::{BodyLength, Framing, Joined, Relayed, ResponseHead};
 use curtail_runtime::http::{Body, BodyReceiver, Http, Response};
 use curtail_runtime::stage::Stage;
 use curtail_runtime::{Cell, QueryError, QueryResponse};
+use percent_encoding::{CONTROLS, utf8_percent_encode};
 use tokio::time::{Instant, timeout_at};
 
 use super::front::Front;
@@ -101,12 +102,41 @@ pub(super) async fn text<F: Front>(
     retry_after: Option<&str>,
     fields: &Fields,
 ) -> Result<(), ServerError> {
+    if client.is_grpc() {
+        return grpc_error(client, status, text).await;
+    }
     let line = format!("{text}\n");
     let headers = [(&b"content-type"[..], &b"text/plain; charset=utf-8"[..])];
     let retry = retry_after.map(|seconds| (&b"retry-after"[..], seconds.as_bytes()));
     let headers = headers.into_iter().chain(retry).chain(fields.added());
     client.start_response(status, headers, BodyLength::Known(line.len() as u64))?;
     client.send_whole(line.as_bytes()).await
+}
+
+/// An error of our own for a client of gRPC, as a response that consists of a head alone.
+async fn grpc_error<F: Front>(client: &mut F, status: u16, text: &str) -> Result<(), ServerError> {
+    let code = grpc_code(status).to_string();
+    let text = utf8_percent_encode(text, CONTROLS).to_string();
+    let fields =
+        [("content-type", "application/grpc"), ("grpc-status", &code), ("grpc-message", &text)];
+    client.start_response(200, fields, BodyLength::Known(0))?;
+    client.finish_body(None).await
+}
+
+/// The gRPC status for a status of HTTP.
+fn grpc_code(status: u16) -> u16 {
+    const DEADLINE_EXCEEDED: u16 = 4;
+    const RESOURCE_EXHAUSTED: u16 = 8;
+    const UNIMPLEMENTED: u16 = 12;
+    const INTERNAL: u16 = 13;
+    const UNAVAILABLE: u16 = 14;
+    match status {
+        404 | 501 => UNIMPLEMENTED,
+        413 | 431 => RESOURCE_EXHAUSTED,
+        408 | 504 => DEADLINE_EXCEEDED,
+        502 | 503 => UNAVAILABLE,
+        _ => INTERNAL,
+    }
 }
 
 /// Responds to a request that was not admitted.

@@ -125,19 +125,25 @@ impl Incoming {
         }
     }
 
+    /// Returns the rest of the body, or the part that has arrived when more than `limit` bytes have.
+    /// Returns whether it is the whole rest.
+    pub(super) async fn body_up_to(&mut self, limit: usize) -> Result<(Bytes, bool), Failure> {
+        let mut pieces = Pieces::default();
+        while pieces.length() <= limit {
+            match self.body().await? {
+                Some(piece) => pieces.add(piece),
+                None => return Ok((pieces.join(), true)),
+            }
+        }
+        Ok((pieces.join(), false))
+    }
+
     /// Returns the rest of the body in one piece.
     pub(super) async fn body_all(&mut self, limit: usize) -> Result<Bytes, Failure> {
-        if let Self::Http1 { stream, .. } = self {
-            return Ok(stream.body_all(limit).await?);
+        match self.body_up_to(limit).await? {
+            (body, true) => Ok(body),
+            (_, false) => Err(Failure::BodyTooLarge(limit)),
         }
-        let mut whole = BytesMut::new();
-        while let Some(piece) = self.body().await? {
-            if whole.len() + piece.len() > limit {
-                return Err(Failure::BodyTooLarge(limit));
-            }
-            whole.extend_from_slice(&piece);
-        }
-        Ok(whole.freeze())
     }
 
     /// Returns the trailers, after the end of the body. HTTP/1.1 has none here.
@@ -156,6 +162,32 @@ impl Incoming {
         if let Self::Http1 { stream, pool } = self {
             pool.put_back(stream);
         }
+    }
+}
+
+/// The pieces of a body. Most bodies are one piece, which is not copied.
+#[derive(Default)]
+struct Pieces {
+    first: Bytes,
+    rest: BytesMut,
+}
+
+impl Pieces {
+    fn length(&self) -> usize {
+        self.first.len() + self.rest.len()
+    }
+
+    fn add(&mut self, piece: Bytes) {
+        if self.length() == 0 {
+            self.first = piece;
+            return;
+        }
+        self.rest.extend_from_slice(&std::mem::take(&mut self.first));
+        self.rest.extend_from_slice(&piece);
+    }
+
+    fn join(self) -> Bytes {
+        if self.rest.is_empty() { self.first } else { self.rest.freeze() }
     }
 }
 

@@ -23,6 +23,7 @@ pub struct Request {
     pub(super) lines: Bytes,
     pub(super) body: Bytes,
     pub(super) may_repeat: bool,
+    pub(super) is_unary: bool,
     pub(super) watch: Option<Arc<dyn Watch>>,
 }
 
@@ -53,7 +54,8 @@ impl Request {
         write_lines(&mut text, headers)?;
         let line = text.split_to(line).freeze();
         let (lines, body) = (text.freeze(), body.into());
-        Ok(Self { line, method_length: method.len(), lines, body, may_repeat, watch: None })
+        let (method_length, is_unary) = (method.len(), false);
+        Ok(Self { line, method_length, lines, body, may_repeat, is_unary, watch: None })
     }
 
     pub(super) fn method(&self) -> &str {
@@ -67,6 +69,13 @@ impl Request {
 
     pub(super) fn is_head(&self) -> bool {
         self.method() == "HEAD"
+    }
+
+    /// Returns the same request, declared to have a single response of moderate length. A copy can
+    /// then lose until its response has ended, unless the response is too long to be held.
+    #[must_use]
+    pub fn unary(self, is_unary: bool) -> Self {
+        Self { is_unary, ..self }
     }
 
     /// Returns the same request with an observer of its copies.

@@ -5,6 +5,7 @@
 //! piece through a bounded channel, and its copy keeps its slot until the response has been
 //! relayed.
 
+mod grpc;
 mod health;
 mod incoming;
 mod load_report;
@@ -25,7 +26,8 @@ pub use upstream::{Protocol, Replica, Upstream};
 use std::time::Duration;
 
 use curtail_http::h1::{Framing, Limits};
-use curtail_kernel::{Outcome, OutcomeTable, Role, ServerId};
+use bytes::Bytes;
+use curtail_kernel::{Outcome, OutcomeTable, Role, ServerId, grpc_outcome};
 
 use crate::failure::Failure;
 use crate::transport::{CopyHandle, Head, Tail, Transport};
@@ -53,6 +55,8 @@ pub struct Settings {
     pub whole_bytes: u64,
     /// Maximum number of pieces of a longer response that wait for a slow client.
     pub body_buffer: usize,
+    /// Whether the servers use gRPC, whose status decides the outcome of a response.
+    pub grpc: bool,
     /// Whether to parse load reports, for policies that use them.
     pub load_reports: bool,
     /// Whether duplicates are marked with [`PRIORITY`], for policies with priorities and servers
@@ -77,6 +81,7 @@ impl Default for Settings {
             idle_timeout: Duration::from_secs(30),
             whole_bytes: 64 * 1024,
             body_buffer: 16,
+            grpc: false,
             load_reports: true,
             priorities: false,
         }
@@ -142,21 +147,34 @@ impl Http {
         if let Some(watch) = &request.watch {
             watch.received(server, &head);
         }
-        let outcome = self.outcome(head.status());
+        let mut outcome = self.outcome(head.status());
+        if self.settings.grpc && outcome == Outcome::Good {
+            // A response without a body has its status in the head.
+            outcome = grpc::status(&head).map_or(Outcome::Good, grpc_outcome);
+        }
         // A server that refuses or fails reports what that took, and not what the work takes.
         let reports = self.settings.load_reports && outcome == Outcome::Good;
         let feedback = if reports { LoadReport::of(&head).feedback() } else { None };
         let retry_after = if outcome == Outcome::Refused { retry_after::of(&head) } else { None };
-        if self.is_small(head.framing()) {
+        let mut read = Bytes::new();
+        if request.is_unary || self.is_small(head.framing()) {
             let limit = usize::try_from(self.settings.whole_bytes).unwrap_or(usize::MAX);
-            let body = incoming.body_all(limit).await?;
-            let trailers = incoming.trailers().await?;
-            incoming.release();
-            let response = Response { head, body: Body::Whole(body, trailers) };
-            return Ok(Head { response, outcome, retry_after, feedback, tail: None });
+            let (body, is_whole) = incoming.body_up_to(limit).await?;
+            if is_whole {
+                let trailers = incoming.trailers().await?;
+                incoming.release();
+                if self.settings.grpc && outcome == Outcome::Good {
+                    outcome = grpc::end(&head, trailers.as_deref())?;
+                }
+                let retry_after = retry_after.or_else(|| grpc::push_back(trailers.as_deref()));
+                let response = Response { head, body: Body::Whole(body, trailers) };
+                return Ok(Head { response, outcome, retry_after, feedback, tail: None });
+            }
+            read = body;
         }
         let (sender, receiver) = message::channel(self.settings.body_buffer);
-        let relay = Relay::new(incoming, self.settings, copy);
+        let status = grpc::status(&head).is_none() && self.settings.grpc;
+        let relay = Relay::new(incoming, self.settings, copy).after(read).with_status(status);
         let tail: Tail = Box::pin(relay.run(sender));
         Ok(Head {
             response: Response { head, body: Body::Stream(receiver) },

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use curtail_kernel::Outcome;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::Settings;
+use super::{Settings, grpc};
 use super::message::BodySender;
 use super::incoming::Incoming;
 use crate::failure::Failure;
@@ -23,15 +24,33 @@ pub(super) struct Relay {
     last_progress: Instant,
     /// Since when no client wants it.
     unwanted: Option<Instant>,
+    /// A piece that was read before the relay began.
+    read: Bytes,
+    /// Whether the trailers contain the outcome.
+    has_status: bool,
 }
 
 impl Relay {
     pub(super) fn new(incoming: Incoming, settings: Settings, copy: CopyHandle) -> Self {
-        Self { incoming, settings, copy, last_progress: Instant::now(), unwanted: None }
+        Self { incoming, settings, copy, last_progress: Instant::now(), unwanted: None, read: Bytes::new(), has_status: false }
+    }
+
+    /// Sends these bytes first, which were read before.
+    pub(super) fn after(self, read: Bytes) -> Self {
+        Self { read, ..self }
+    }
+
+    /// Sets whether the trailers contain the outcome.
+    pub(super) fn with_status(self, has_status: bool) -> Self {
+        Self { has_status, ..self }
     }
 
     /// Reads it for a client that may be slow, or gone.
-    pub(super) async fn run(mut self, sender: BodySender) -> Result<(), Failure> {
+    pub(super) async fn run(mut self, sender: BodySender) -> Result<Option<Outcome>, Failure> {
+        let read = std::mem::take(&mut self.read);
+        if !read.is_empty() && !self.forward(&sender, read).await {
+            self.unwanted();
+        }
         let end = loop {
             match self.next(&sender).await {
                 Ok(Some(piece)) if self.unwanted.is_none() => {
@@ -44,7 +63,11 @@ impl Relay {
                 Err(failure) => break Err(failure),
             }
         };
-        let result = end.as_ref().map(|_| ()).map_err(|why| *why);
+        let result = match &end {
+            Ok(trailers) if self.has_status => grpc::outcome(trailers.as_deref()).map(Some),
+            Ok(_) => Ok(None),
+            Err(why) => Err(*why),
+        };
         sender.end(end);
         if result.is_ok() {
             self.incoming.release();

@@ -87,7 +87,7 @@ impl Transport for Scripted {
             Act::Stream(after) => {
                 let tail = async move {
                     ms(after).await;
-                    Ok(())
+                    Ok(None)
                 };
                 Ok(Head { tail: Some(Box::pin(tail)), ..Head::whole(response) })
             }
