@@ -7,8 +7,11 @@
 
 pub mod server;
 
-use bytes::{BufMut as _, BytesMut};
-use http::header::{CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, TE};
+use std::task::{Context, Poll, ready};
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use h2::SendStream;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, TE};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{request, response};
 
@@ -139,6 +142,24 @@ fn framing(declared: Framing, ends: bool) -> Option<Framing> {
     }
 }
 
+/// Polls until up to `wanted` bytes can be sent on a stream. Returns `None` if the peer wants no
+/// more.
+pub fn poll_room(
+    stream: &mut SendStream<Bytes>,
+    wanted: usize,
+    context: &mut Context<'_>,
+) -> Poll<Option<usize>> {
+    stream.reserve_capacity(wanted);
+    // `poll_capacity` reports only changes.
+    while stream.capacity() == 0 {
+        match ready!(stream.poll_capacity(context)) {
+            Some(Ok(_)) => {}
+            Some(Err(_)) | None => return Poll::Ready(None),
+        }
+    }
+    Poll::Ready(Some(stream.capacity().min(wanted)))
+}
+
 /// The parts of a request that is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing<'a> {
@@ -151,8 +172,8 @@ pub struct Outgoing<'a> {
     /// `name: value` lines, as [`write_lines`](crate::h1::write_lines) renders them. `Host` becomes
     /// `:authority`.
     pub lines: [&'a [u8]; 2],
-    /// Length of the body, in bytes.
-    pub length: u64,
+    /// Length of the body, in bytes, if it is known.
+    pub length: Option<u64>,
 }
 
 /// Converts the head of a request that is sent.
@@ -161,8 +182,8 @@ pub fn to_request(outgoing: &Outgoing<'_>) -> Result<http::Request<()>, WriteErr
     for lines in outgoing.lines {
         header_map(lines, &mut headers)?;
     }
-    if outgoing.length > 0 {
-        headers.insert(http::header::CONTENT_LENGTH, outgoing.length.into());
+    if let Some(length) = outgoing.length.filter(|&length| length > 0) {
+        headers.insert(CONTENT_LENGTH, length.into());
     }
     if headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(GRPC)) {
         // The gRPC specification requires it, and it was removed as a field of the connection.
@@ -218,7 +239,7 @@ fn to_response(
     let headers = response.headers_mut();
     header_map(&lines, headers)?;
     if let Some(length) = length.filter(|_| status != 204) {
-        headers.insert(http::header::CONTENT_LENGTH, length.into());
+        headers.insert(CONTENT_LENGTH, length.into());
     }
     Ok(response)
 }

@@ -13,7 +13,7 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use tokio::time::{Instant, timeout_at};
 
-use super::{GRPC, to_response};
+use super::{GRPC, poll_room, to_response};
 use crate::h1::server::ServerError;
 use crate::h1::{BodyLength, HeaderLines, Limits, Reject, RequestHead, Timeouts};
 
@@ -24,8 +24,8 @@ const PIECE_BYTES: usize = 16 << 10;
 /// A request, and the means to respond to it.
 #[derive(Debug)]
 pub struct Exchange {
-    body: RecvStream,
-    has_body: bool,
+    /// `None` if there is no body, or if it was taken.
+    body: Option<RecvStream>,
     response: Response,
     is_head: bool,
     is_grpc: bool,
@@ -56,7 +56,8 @@ impl Exchange {
         let kind = parts.headers.get(CONTENT_TYPE);
         let is_grpc = kind.is_some_and(|kind| kind.as_bytes().starts_with(GRPC));
         let response = Response::Waits(respond);
-        (Exchange { body, has_body: !ends, response, is_head, is_grpc, timeouts }, head)
+        let body = (!ends).then_some(body);
+        (Exchange { body, response, is_head, is_grpc, timeouts }, head)
     }
 
     /// Returns whether the client expects a response of gRPC.
@@ -66,18 +67,16 @@ impl Exchange {
 
     /// Reads the body of the request, which may have at most `limit` bytes.
     pub async fn read_body(&mut self, limit: usize) -> Result<Bytes, ServerError> {
-        if !std::mem::take(&mut self.has_body) {
-            return Ok(Bytes::new());
-        }
+        let Some(mut body) = self.body.take() else { return Ok(Bytes::new()) };
         let until = deadline(self.timeouts.body);
         let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
         loop {
-            let data = timeout_at(until, self.body.data()).await;
+            let data = timeout_at(until, body.data()).await;
             let data = data.map_err(|_| Reject::BodyTimeout(millis(self.timeouts.body)))?;
             let Some(data) = data else { break };
             let data = data.map_err(|_| ServerError::IncompleteMessage)?;
             // A stream that has ended needs no more capacity.
-            let _ = self.body.flow_control().release_capacity(data.len());
+            let _ = body.flow_control().release_capacity(data.len());
             if first.len() + rest.len() + data.len() > limit {
                 return Err(Reject::BodyTooLarge(limit).into());
             }
@@ -91,6 +90,11 @@ impl Exchange {
             }
         }
         Ok(if rest.is_empty() { first } else { rest.freeze() })
+    }
+
+    /// Takes the body of the request, to relay it while it arrives. Returns `None` if there is none.
+    pub fn take_body(&mut self) -> Option<RecvStream> {
+        self.body.take()
     }
 
     /// Resolves when the client has reset the stream, or when the connection has ended. Cancel safe.
@@ -181,10 +185,8 @@ async fn send(
     ends: bool,
 ) -> Result<(), ServerError> {
     while !piece.is_empty() {
-        body.reserve_capacity(piece.len());
-        let capacity = poll_fn(|context| body.poll_capacity(context)).await;
-        let capacity = capacity.ok_or(ServerError::IncompleteMessage)?.map_err(gone)?;
-        let part = piece.split_to(capacity.min(piece.len()));
+        let room = poll_fn(|context| poll_room(body, piece.len(), context)).await;
+        let part = piece.split_to(room.ok_or(ServerError::IncompleteMessage)?);
         body.send_data(part, ends && piece.is_empty()).map_err(gone)?;
     }
     Ok(())

@@ -112,6 +112,7 @@ pub(crate) struct Service {
     pub(crate) idempotent_methods: Vec<String>,
     pub(crate) debug_headers: bool,
     pub(crate) max_request_body: usize,
+    pub(crate) replay_bytes: u64,
     /// Path of the load probes, if the policy sends them.
     pub(crate) probe: Option<String>,
     /// The stage in front of the replica. It is for replicas that cannot run a stage themselves.

@@ -342,6 +342,11 @@ pub(super) struct Service {
     /// replica.
     #[schemars(extend("default" = "1MB"))]
     pub(super) max_request_body: Maybe<Size>,
+    /// Over HTTP/2 on both sides, a longer request body is relayed while it arrives, unless its route
+    /// is `idempotent` or `unary`. Such a request is neither retried nor duplicated, and
+    /// `max_request_body` does not apply to it. All other bodies are read in full.
+    #[schemars(extend("default" = "64KiB"))]
+    pub(super) replay_bytes: Maybe<Size>,
     /// Role of the service in `[flow]`: the application next to the sidecar (`ingress`), or a
     /// service that the application calls (`egress`).
     pub(super) flow: Maybe<FlowRole>,

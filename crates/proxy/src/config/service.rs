@@ -34,8 +34,8 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
     let policy = policy(raw, (slots, cancel), report);
     let limits = limits(raw, cancel, policy, report);
     let (timeout, cancel_timeout) = timeouts(raw, (policy, &limits), at, report);
-    let body = (0..=BODY_BYTES_MAX, "0B to 1GiB");
-    let max_request_body = key!(size, report, raw.max_request_body, body, 1_000_000);
+    let max_request_body = key!(size, report, raw.max_request_body, body_range(), 1_000_000);
+    let replay_bytes = key!(size, report, raw.replay_bytes, body_range(), 64 << 10) as u64;
     let (servers, shards) = shards::resolve(raw, at, report);
     let throttle = throttle(raw.throttle.as_ref(), servers.len(), report);
     let protocol = raw.protocol.as_ref().map_or(Protocol::Http1, |given| (*given.get()).into());
@@ -62,10 +62,15 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
         idempotent_methods: idempotent_methods(raw, report),
         debug_headers: raw.debug_headers.as_ref().is_some_and(|given| *given.get()),
         max_request_body,
+        replay_bytes,
         probe: probe(raw, policy, at, report),
         servers,
         shards,
     }
+}
+
+fn body_range() -> (std::ops::RangeInclusive<usize>, &'static str) {
+    (0..=BODY_BYTES_MAX, "0B to 1GiB")
 }
 
 /// Resolves how many concurrent requests the stage in front of a replica sends to it.

@@ -4,10 +4,10 @@
 //! look the same. Work for a client that has left would delay the clients that are still waiting.
 
 use bytes::Bytes;
-use curtail_http::h1::server::{self, Connection, ServerError};
-use curtail_http::h1::{RequestHead, Version};
+use curtail_http::h1::server::{Connection, ServerError};
+use curtail_http::h1::{Framing, RequestHead, Version};
 use curtail_kernel::stage::Priority;
-use curtail_runtime::http::{Http, PRIORITY, Request, Response, priority, type_of_service};
+use curtail_runtime::http::{Http, PRIORITY, Payload, Protocol, Request, Response, priority, type_of_service};
 use curtail_runtime::stage::{Permit, Stage};
 use curtail_net::Stream;
 use curtail_runtime::{Cell, Query, QueryError, QueryResponse, marks};
@@ -18,8 +18,9 @@ use super::forward::{self, PeerAddrs};
 use super::front::Front;
 use super::respond::{self, Cut, ResponseContext};
 use curtail_flow::metadata::{GRPC_TIMEOUT, parse_timeout};
+use crate::config;
 use crate::metrics::{Rejection, RequestOutcome};
-use crate::route::Router;
+use crate::route::{Router, Target};
 use crate::sidecar::{Fields, Hop};
 use crate::state::{Proxy, Service};
 
@@ -120,12 +121,15 @@ pub(super) async fn handle<F: Front>(
     };
     let service = &proxy.services[target.service];
     // Not before the service is known: what it takes decides how much is held for this client.
-    let body = client.read_body(service.config.max_request_body).await?;
-    let request = server::Request { head, body };
+    let streamed = if streams(&service.config, &target, &head) { client.take_body() } else { None };
+    let body = match streamed {
+        Some(body) => Payload::from(body),
+        None => client.read_body(service.config.max_request_body).await?.into(),
+    };
     let now = Instant::now();
     let begun = tokio::select! {
         biased;
-        begun = Hop::begin(proxy, service, &target, (&request.head, here.peer.client)) => begun,
+        begun = Hop::begin(proxy, service, &target, (&head, here.peer.client)) => begun,
         () = client.peer_closed() => {
             drop(service.metrics.started(now));
             return Err(Cut::PeerClosed);
@@ -140,7 +144,8 @@ pub(super) async fn handle<F: Front>(
             return Ok(());
         }
     };
-    let mut query = match forward::render(&request, &target, &service.config, here.peer, &fields) {
+    let message = (&head, body);
+    let mut query = match forward::render(message, &target, &service.config, here.peer, &fields) {
         Ok(query) => query,
         Err(error) => {
             let line = (400, format!("the request cannot be relayed: {error}"));
@@ -149,11 +154,19 @@ pub(super) async fn handle<F: Front>(
     };
     query.request = query.request.watched(hop.watch());
     query.deadline = hop.deadline().or_else(|| {
-        let timeout = request.head.header(GRPC_TIMEOUT.as_str()).filter(|_| client.is_grpc())?;
+        let timeout = head.header(GRPC_TIMEOUT.as_str()).filter(|_| client.is_grpc())?;
         now.checked_add(parse_timeout(timeout)?)
     });
     // Bodies wait in the rendered request from here on.
-    exchange(here, client, (service, target.shard), (hop, query), (request.head, now)).await
+    exchange(here, client, (service, target.shard), (hop, query), (head, now)).await
+}
+
+/// Returns whether the body of a request is relayed while it arrives. Such a request can be neither
+/// repeated nor duplicated, so requests that may be are read in full.
+fn streams(service: &config::Service, target: &Target, head: &RequestHead) -> bool {
+    let repeats = target.unary || target.idempotent;
+    let fits = matches!(head.framing(), Framing::Length(bytes) if bytes <= service.replay_bytes);
+    service.protocol == Protocol::Http2 && !repeats && !fits
 }
 
 /// Sends the query of a request, and its response.

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use curtail_http::h1::server::Request;
 use curtail_http::h1::{Joined, Relayed, RequestHead, WriteError};
 use curtail_net::{Endpoint, Stream};
+use curtail_runtime::http::Payload;
 use curtail_runtime::{Query, http};
 
 use crate::config;
@@ -54,13 +54,12 @@ pub(super) fn is_looping(head: &RequestHead) -> bool {
 /// joins `X-Forwarded-For`, and `Via` says that we passed it on (RFC 9110 §7.6.3). `fields` has what a
 /// sidecar changes.
 pub(super) fn render(
-    request: &Request,
+    (head, body): (&RequestHead, Payload),
     target: &Target,
     service: &config::Service,
     peer: &PeerAddrs,
     fields: &Fields,
 ) -> Result<Query<http::Request>, WriteError> {
-    let head = &request.head;
     // An absolute target names the host, and `Host` must not contradict it (RFC 9112 §3.2.2). Only
     // HTTP/1.0 may name none: it is then for the host that it reached, which is this one.
     let here: String;
@@ -86,7 +85,7 @@ pub(super) fn render(
         head.method(),
         head.path_and_query(),
         headers,
-        request.body.clone(),
+        body,
         target.idempotent,
     )?;
     let mut query = Query::new(rendered.unary(target.unary));
@@ -141,11 +140,12 @@ mod tests {
         let mut connection = Connection::new(stream, Limits::default(), Timeouts::default());
         let request = connection.next_request().await.expect("a good one").expect("one");
         let head = &request.head;
-        let router = Router::new(&config);
+            let router = Router::new(&config);
         let target = router.route(head.method(), head.path_and_query(), |name| head.values(name));
         let peer = PeerAddrs::new(None, None);
         let (service, fields) = (&config.services[0], Fields::default());
-        let query = render(&request, &target.expect("a target"), service, &peer, &fields);
+        let message = (head, request.body.clone().into());
+        let query = render(message, &target.expect("a target"), service, &peer, &fields);
         query.expect("it can be relayed").cost_hint.map(u64::from)
     }
 

@@ -7,6 +7,7 @@ use curtail_http::h1::server::{Connection, ServerError};
 use curtail_http::h1::{BodyLength, HeaderLines};
 use curtail_http::h2::server::Exchange;
 use curtail_net::Stream;
+use h2::RecvStream;
 use http::HeaderMap;
 
 type Done = Result<(), ServerError>;
@@ -18,6 +19,10 @@ pub(super) trait Front: Send {
         &mut self,
         limit: usize,
     ) -> impl Future<Output = Result<Bytes, ServerError>> + Send;
+
+    /// Takes the body of the request, to relay it while it arrives. Returns `None` if there is none,
+    /// or if the client uses HTTP/1.1.
+    fn take_body(&mut self) -> Option<RecvStream>;
 
     /// Resolves when the client has left. Cancel safe.
     fn peer_closed(&mut self) -> impl Future<Output = ()> + Send;
@@ -55,6 +60,10 @@ pub(super) trait Front: Send {
 impl Front for Connection<Stream> {
     async fn read_body(&mut self, limit: usize) -> Result<Bytes, ServerError> {
         self.read_body(limit).await
+    }
+
+    fn take_body(&mut self) -> Option<RecvStream> {
+        None
     }
 
     async fn peer_closed(&mut self) {
@@ -109,6 +118,10 @@ impl Front for Connection<Stream> {
 impl Front for Exchange {
     async fn read_body(&mut self, limit: usize) -> Result<Bytes, ServerError> {
         self.read_body(limit).await
+    }
+
+    fn take_body(&mut self) -> Option<RecvStream> {
+        self.take_body()
     }
 
     async fn peer_closed(&mut self) {

@@ -1,5 +1,9 @@
 //! A response that is being received, over HTTP/1.1 or HTTP/2.
 
+use std::future::{Future as _, poll_fn};
+use std::pin::Pin;
+use std::sync::PoisonError;
+
 use bytes::{Bytes, BytesMut};
 use curtail_http::h1::client::ClientError;
 use curtail_http::h1::{BadResponse, Limits, ResponseHead, write_request_of_lines};
@@ -7,9 +11,10 @@ use curtail_http::h2::{Outgoing, response_head, to_request};
 use h2::RecvStream;
 use http::HeaderMap;
 
-use super::message::Request;
+use super::message::{Payload, Request};
 use super::multiplexed::Link;
 use super::pool::{Pool, PooledStream};
+use super::upload::Upload;
 use crate::failure::Failure;
 
 /// Why a request has no response.
@@ -50,6 +55,8 @@ pub(super) enum Incoming {
     },
     Http2 {
         body: RecvStream,
+        /// The body of the request, if it is relayed while it arrives.
+        upload: Option<Box<Upload>>,
         /// Keeps the place on the connection.
         _link: Link,
     },
@@ -64,9 +71,11 @@ impl Incoming {
     ) -> Result<(Self, ResponseHead), SendError> {
         let mut text = std::mem::take(&mut stream.text);
         let line = (request.method(), request.target());
-        let length = request.body.len() as u64;
-        write_request_of_lines(&mut text, line, [&request.lines, more], length);
-        text.extend_from_slice(&request.body);
+        let Payload::Whole(body) = &request.body else {
+            return Err(SendError::Failed(Failure::Unsendable));
+        };
+        write_request_of_lines(&mut text, line, [&request.lines, more], body.len() as u64);
+        text.extend_from_slice(body);
         let head = stream.send(&text, request.is_head()).await?;
         text.clear();
         stream.text = text;
@@ -85,35 +94,53 @@ impl Incoming {
             target: request.target(),
             secure,
             lines: [&request.lines, more],
-            length: request.body.len() as u64,
+            length: match &request.body {
+                Payload::Whole(body) => Some(body.len() as u64),
+                Payload::Once(_) => None,
+            },
         };
         let message = to_request(&outgoing).map_err(|_| SendError::Failed(Failure::Unsendable))?;
         let mut sender = link.sender().ready().await.map_err(|_| {
             link.close();
             SendError::Unsent
         })?;
-        let ends = request.body.is_empty();
-        let (response, mut sending) = sender.send_request(message, ends).map_err(|_| {
+        let ends = outgoing.length == Some(0);
+        let (mut response, mut sink) = sender.send_request(message, ends).map_err(|_| {
             link.close();
             SendError::Unsent
         })?;
-        if !ends {
-            // A server may respond before it has received the whole body.
-            let _ = sending.send_data(request.body.clone(), true);
+        let mut upload = None;
+        match &request.body {
+            Payload::Whole(_) if ends => {}
+            Payload::Whole(body) => {
+                // A server may respond before it has received the whole body.
+                let _ = sink.send_data(body.clone(), true);
+            }
+            Payload::Once(source) => {
+                let source = source.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let source = source.ok_or(SendError::Failed(Failure::Unsendable))?;
+                upload = Some(Box::new(Upload::new(source, sink)));
+            }
         }
+        let response = poll_fn(|context| {
+            if let Some(upload) = &mut upload {
+                upload.advance(context);
+            }
+            Pin::new(&mut response).poll(context)
+        });
         let response = response.await.map_err(|error| failed(&error, &link))?;
         let (parts, body) = response.into_parts();
         let (to_head, ends) = (request.is_head(), body.is_end_stream());
         let head = response_head(&parts, to_head, ends, limits);
         let head = head.map_err(|why| SendError::Failed(Failure::BadResponse(why)))?;
-        Ok((Self::Http2 { body, _link: link }, head))
+        Ok((Self::Http2 { body, upload, _link: link }, head))
     }
 
     /// Returns the next piece of the body, or `None` after its end. Cancel safe.
     pub(super) async fn body(&mut self) -> Result<Option<Bytes>, Failure> {
         match self {
             Self::Http1 { stream, .. } => Ok(stream.body().await?),
-            Self::Http2 { body, .. } => match body.data().await {
+            Self::Http2 { body, upload, .. } => match next(body, upload).await {
                 Some(Ok(data)) => {
                     // A stream that has ended needs no more capacity.
                     let _ = body.flow_control().release_capacity(data.len());
@@ -163,6 +190,20 @@ impl Incoming {
             pool.put_back(stream);
         }
     }
+}
+
+/// Returns the next piece of a response, and relays the request meanwhile.
+async fn next(
+    body: &mut RecvStream,
+    upload: &mut Option<Box<Upload>>,
+) -> Option<Result<Bytes, h2::Error>> {
+    poll_fn(|context| {
+        if let Some(upload) = upload {
+            upload.advance(context);
+        }
+        body.poll_data(context)
+    })
+    .await
 }
 
 /// The pieces of a body. Most bodies are one piece, which is not copied.

@@ -2,11 +2,12 @@
 //! client that may be slow or gone.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::{Bytes, BytesMut};
 use curtail_http::h1::{HeaderLines, ResponseHead, WriteError, check_request_line, write_lines};
 use curtail_kernel::ServerId;
+use h2::RecvStream;
 use http::HeaderMap;
 use tokio::sync::mpsc;
 
@@ -21,10 +22,38 @@ pub struct Request {
     method_length: usize,
     /// `name: value` lines, without the fields that frame the message.
     pub(super) lines: Bytes,
-    pub(super) body: Bytes,
+    pub(super) body: Payload,
     pub(super) may_repeat: bool,
     pub(super) is_unary: bool,
     pub(super) watch: Option<Arc<dyn Watch>>,
+}
+
+/// The body of a request.
+#[derive(Clone, Debug)]
+pub enum Payload {
+    /// A complete body, which every copy can send.
+    Whole(Bytes),
+    /// A body that is relayed while it arrives. Only the first copy that reaches a server sends it,
+    /// and only over HTTP/2.
+    Once(Arc<Mutex<Option<RecvStream>>>),
+}
+
+impl From<Bytes> for Payload {
+    fn from(body: Bytes) -> Self {
+        Self::Whole(body)
+    }
+}
+
+impl From<&'static str> for Payload {
+    fn from(body: &'static str) -> Self {
+        Self::Whole(body.into())
+    }
+}
+
+impl From<RecvStream> for Payload {
+    fn from(body: RecvStream) -> Self {
+        Self::Once(Arc::new(Mutex::new(Some(body))))
+    }
 }
 
 /// Observes the copies of a request.
@@ -43,7 +72,7 @@ impl Request {
         method: &str,
         target: &str,
         headers: impl HeaderLines,
-        body: impl Into<Bytes>,
+        body: impl Into<Payload>,
         may_repeat: bool,
     ) -> Result<Self, WriteError> {
         check_request_line(method, target)?;

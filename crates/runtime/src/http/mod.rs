@@ -15,11 +15,12 @@ mod pool;
 mod priority;
 mod relay;
 mod retry_after;
+mod upload;
 mod upstream;
 
 pub use health::{Health, watch};
 pub use load_report::{LoadReport, ORCA, SERVER_TIMING};
-pub use message::{Body, BodyReceiver, Request, Response, Watch};
+pub use message::{Body, BodyReceiver, Payload, Request, Response, Watch};
 pub use priority::{PRIORITY, priority, type_of_service};
 pub use upstream::{Protocol, Replica, Upstream};
 
