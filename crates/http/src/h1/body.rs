@@ -15,7 +15,8 @@ pub enum BodyError {
     /// The chunk size is 2^64 or more.
     #[error("the chunk size is 2^64 or more")]
     SizeOverflow,
-    /// A chunk extension does not begin with a semicolon, or has a control byte.
+    /// A chunk extension does not begin with a semicolon, has a control byte, or has a quoted string
+    /// that does not end.
     #[error("malformed chunk extension")]
     Extension,
     /// A CRLF of the chunked coding is missing, or a CR or LF stands alone.
@@ -266,11 +267,26 @@ fn check_extension(extension: &[u8]) -> Result<(), BodyError> {
     let blanks = extension.iter().take_while(|&&byte| byte == b' ' || byte == b'\t').count();
     match &extension[blanks..] {
         [] if blanks == 0 => Ok(()),
-        [b';', text @ ..] if is_value(text) => Ok(()),
+        [b';', text @ ..] if is_value(text) && quotes_close(text) => Ok(()),
         [] | [b';', ..] => Err(BodyError::Extension),
         // `5x` and `5 5` are no sizes, whatever follows.
         _ => Err(BodyError::Size),
     }
+}
+
+/// Returns whether every quoted string ends. A recipient that parses quoted strings could otherwise
+/// take the end of the line for a part of one, and read on.
+fn quotes_close(text: &[u8]) -> bool {
+    let (mut quoted, mut escaped) = (false, false);
+    for &byte in text {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            _ => {}
+        }
+    }
+    !quoted
 }
 
 /// True for `name: value`, with neither obs-fold nor a space before the colon.

@@ -128,6 +128,8 @@ fn broken_chunks_are_refused() {
         ("1 1\r\n", BodyError::Size),
         ("1 \r\na\r\n", BodyError::Extension),
         ("1;a\x01\r\n", BodyError::Extension),
+        ("1;a=\"b\r\n", BodyError::Extension),
+        ("1;a=\"b\\\"\r\n", BodyError::Extension),
         ("1\na", BodyError::LineBreak),
         ("1\ra", BodyError::LineBreak),
         ("1;a\nb\r\n", BodyError::LineBreak),
