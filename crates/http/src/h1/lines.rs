@@ -106,7 +106,10 @@ fn read_fields(bytes: &[u8], start: usize, most: usize, draft: &mut Draft) -> Op
         while value_end > value && is_blank(&rest[value_end - 1]) {
             value_end -= 1;
         }
-        draft.add(bytes, Part::new(line, line + colon), Part::new(line + value, line + value_end));
+        let plain = value == colon + 2 && rest[colon + 1] == b' ' && value_end == end;
+        let name = (Part::new(line, line + colon), &rest[..colon]);
+        let value = (Part::new(line + value, line + value_end), &rest[value..value_end]);
+        draft.add(name, value, plain);
         (line, count) = (line + end + 2, count + 1);
     }
 }
