@@ -25,10 +25,12 @@ pub(crate) struct QueryKey {
     pub(crate) ticket: u64,
 }
 
+pub(crate) type Starts<T> = SmallVec<[Arc<Copy<T>>; 1]>;
+
 /// The kernel's decisions about a query that the future of the query has not seen yet.
 pub(crate) struct Mail<T: Transport> {
     /// Copies that must be sent.
-    pub(crate) starts: SmallVec<[Arc<Copy<T>>; 1]>,
+    pub(crate) starts: Starts<T>,
     pub(crate) end: Option<QueryResult<T>>,
 }
 
@@ -46,15 +48,15 @@ pub(crate) struct Pending<T: Transport> {
     pub(crate) started: Option<Timestamp>,
     pub(crate) copies: u32,
     /// A bad response, kept in case no copy gives a good one.
-    pub(crate) held: Option<T::Response>,
+    pub(crate) held: Option<Box<T::Response>>,
     /// Why the last copy that failed without a response did.
     pub(crate) failure: Option<Failure>,
-    pub(crate) mail: Mail<T>,
+    /// Copies that the future of the query has not seen and must send.
+    pub(crate) starts: Starts<T>,
     /// Wakes the future of the query. `None` if that future has already been woken.
     pub(crate) waker: Option<Waker>,
     ticket: u64,
 }
-
 
 pub(crate) struct Queries<T: Transport> {
     slab: Slab<Pending<T>>,
@@ -78,7 +80,7 @@ impl<T: Transport> Queries<T> {
             copies: 0,
             held: None,
             failure: None,
-            mail: Mail::default(),
+            starts: Starts::<T>::new(),
             waker: None,
             ticket,
         };
@@ -102,17 +104,19 @@ impl<T: Transport> Queries<T> {
         Some((QueryKey { id: query, ticket: pending.ticket }, pending))
     }
 
-    /// Keeps the result of a query until its future sees it. Returns the waker of that future.
-    pub(crate) fn end(&mut self, query: Pending<T>, end: QueryResult<T>) -> Option<Waker> {
-        self.ended.insert(query.ticket, Mail { end: Some(end), ..query.mail });
-        query.waker
+    /// Removes a query, and keeps its result until its future sees it. Returns the waker of that
+    /// future.
+    pub(crate) fn end(&mut self, query: QueryId, end: QueryResult<T>) -> Option<Waker> {
+        let (key, pending) = self.remove(query)?;
+        self.ended.insert(key.ticket, Mail { starts: pending.starts, end: Some(end) });
+        pending.waker
     }
 
     /// Takes the decisions about a query, if there are any.
     pub(crate) fn take_mail(&mut self, key: QueryKey) -> Option<Mail<T>> {
         match self.live(key) {
-            Some(pending) if pending.mail.starts.is_empty() => None,
-            Some(pending) => Some(std::mem::take(&mut pending.mail)),
+            Some(pending) if pending.starts.is_empty() => None,
+            Some(pending) => Some(Mail { starts: std::mem::take(&mut pending.starts), end: None }),
             None => self.ended.remove(&key.ticket),
         }
     }
