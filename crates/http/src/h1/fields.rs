@@ -229,6 +229,7 @@ impl Fields {
 }
 
 /// Returns whether a proxy relays a field. `listed` are the names that `Connection` lists.
+#[inline]
 fn is_end_to_end(name: &[u8], listed: &[&[u8]]) -> bool {
     let is_listed = || listed.binary_search_by(|other| compare(other, name)).is_ok();
     !is_hop_by_hop(name) && (listed.is_empty() || !is_listed())
@@ -243,6 +244,7 @@ fn compare(a: &[u8], b: &[u8]) -> Ordering {
 /// §7.6.1): `Connection`, `Keep-Alive`, `Proxy-Connection`, `TE`, `Trailer`, `Transfer-Encoding`,
 /// `Upgrade`, and the two `Proxy-Auth…` fields. Fields that `Connection` lists are also hop-by-hop:
 /// see [`Fields::end_to_end`].
+#[inline]
 pub fn is_hop_by_hop(name: &[u8]) -> bool {
     // The length rules out most fields before any comparison.
     match name.len() {

@@ -141,6 +141,7 @@ pub(crate) fn write_chunk_line(buf: &mut BytesMut, size: usize) {
 }
 
 /// Fields that the writers alone may write.
+#[inline]
 fn is_owned(name: &[u8]) -> bool {
     match name.len() {
         10 => is_named(name, b"connection") || is_named(name, b"keep-alive"),
