@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
 use curtail_kernel::{
-    Action, Arrive, CopyId, EjectReason, Event, FailReason, Feedback, Outcome, Probed, QueryId,
-    Scheduler, ServerId, Timestamp,
+    Action, Arrive, CopyId, EjectReason, Event, Feedback, Outcome, Probed, QueryId, Scheduler,
+    ServerId, Timestamp,
 };
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
@@ -21,8 +21,10 @@ use crate::clock::{ArmedTimers, Clock};
 use crate::copy::{Copy, Detached, spawning};
 use crate::failure::Failure;
 use crate::observe::{CopyEnd, CopyInfo, EjectionCause, Observer, ProbeFailure};
-use crate::query::{Query, QueryError, QueryResponse};
-use crate::tables::{Flight, Flights, Mail, Pending, Queries, QueryKey, QueryResult};
+use crate::query::{Query, QueryError};
+use crate::tables::{
+    Flight, Flights, Mail, Pending, Queries, QueryKey, QueryResult, answer, failure,
+};
 use crate::timers::{OnTimeout, Timers};
 use crate::transport::{Listener, Transport};
 
@@ -498,36 +500,6 @@ impl<T: Transport> Inner<T> {
             }
         }
     }
-}
-
-/// The response to a query.
-fn answer<T: Transport>(
-    pending: &Pending<T>,
-    flight: &Flight<T>,
-    response: T::Response,
-    now: Timestamp,
-) -> QueryResponse<T::Response> {
-    QueryResponse {
-        response,
-        server: flight.info.server,
-        role: flight.info.role,
-        queued_ns: pending.started.map_or(0, |at| at.since(pending.arrived)),
-        took_ns: now.since(pending.arrived),
-        ran_ns: now.since(flight.started),
-        copies: pending.copies,
-    }
-}
-
-/// Why a query has no good response. `silent` states whether its last copy is still running.
-fn failure<T: Transport>(
-    pending: &mut Pending<T>,
-    why: FailReason,
-    silent: bool,
-) -> QueryError<T::Response> {
-    let held = pending.held.take().map(|held| *held);
-    let timed_out = silent && held.is_none() && why == FailReason::CopyFailed;
-    let why = if timed_out { FailReason::Timeout } else { why };
-    QueryError::from_fail(why, held, pending.failure)
 }
 
 impl<T: Transport> Effects<T> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Waker;
 
-use curtail_kernel::{CopyId, GroupId, QueryId, StopReason, Timestamp};
+use curtail_kernel::{CopyId, FailReason, GroupId, QueryId, StopReason, Timestamp};
 use slab::Slab;
 use smallvec::SmallVec;
 
@@ -56,6 +56,36 @@ pub(crate) struct Pending<T: Transport> {
     /// Wakes the future of the query. `None` if that future has already been woken.
     pub(crate) waker: Option<Waker>,
     ticket: u64,
+}
+
+/// The response to a query.
+pub(crate) fn answer<T: Transport>(
+    pending: &Pending<T>,
+    flight: &Flight<T>,
+    response: T::Response,
+    now: Timestamp,
+) -> QueryResponse<T::Response> {
+    QueryResponse {
+        response,
+        server: flight.info.server,
+        role: flight.info.role,
+        queued_ns: pending.started.map_or(0, |at| at.since(pending.arrived)),
+        took_ns: now.since(pending.arrived),
+        ran_ns: now.since(flight.started),
+        copies: pending.copies,
+    }
+}
+
+/// Why a query has no good response. `silent` states whether its last copy is still running.
+pub(crate) fn failure<T: Transport>(
+    pending: &mut Pending<T>,
+    why: FailReason,
+    silent: bool,
+) -> QueryError<T::Response> {
+    let held = pending.held.take().map(|held| *held);
+    let timed_out = silent && held.is_none() && why == FailReason::CopyFailed;
+    let why = if timed_out { FailReason::Timeout } else { why };
+    QueryError::from_fail(why, held, pending.failure)
 }
 
 pub(crate) struct Queries<T: Transport> {
