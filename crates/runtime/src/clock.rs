@@ -40,13 +40,14 @@ impl Clock {
 pub(crate) struct ArmedTimers(Vec<Timestamp>);
 
 impl ArmedTimers {
-    /// True when the timers must be asked for this time: no wake-up comes that early.
-    pub(crate) fn add(&mut self, at: Timestamp) -> bool {
-        let asked = self.0.last().is_some_and(|&first| first <= at);
-        if !asked {
-            self.0.push(at);
-        }
-        !asked
+    /// Returns whether a wake-up comes at this time or earlier.
+    pub(crate) fn covers(&self, at: Timestamp) -> bool {
+        self.0.last().is_some_and(|&first| first <= at)
+    }
+
+    /// Adds a time that is not [covered](Self::covers), and for which the timers are set.
+    pub(crate) fn add(&mut self, at: Timestamp) {
+        self.0.push(at);
     }
 
     /// A wake-up came. Timers go off in order, so it was the first.
@@ -67,7 +68,8 @@ mod tests {
         let mut timers = Vec::new();
         for now in (0..10_000).step_by(10) {
             for at in [now + 500, now + 5] {
-                if armed.add(Timestamp(at)) {
+                if !armed.covers(Timestamp(at)) {
+                    armed.add(Timestamp(at));
                     timers.push(at);
                 }
             }
@@ -83,12 +85,14 @@ mod tests {
     #[test]
     fn the_earliest_deadline_is_always_requested() {
         let mut armed = ArmedTimers::default();
-        assert!(armed.add(Timestamp(10)));
-        assert!(!armed.add(Timestamp(10)) && !armed.add(Timestamp(11)));
-        assert!(armed.add(Timestamp(9)));
+        assert!(!armed.covers(Timestamp(10)));
+        armed.add(Timestamp(10));
+        assert!(armed.covers(Timestamp(10)) && armed.covers(Timestamp(11)));
+        assert!(!armed.covers(Timestamp(9)));
+        armed.add(Timestamp(9));
         armed.expired();
-        assert!(!armed.add(Timestamp(10)), "still to come");
+        assert!(armed.covers(Timestamp(10)), "still to come");
         armed.expired();
-        assert!(armed.add(Timestamp(10)));
+        assert!(!armed.covers(Timestamp(10)));
     }
 }

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
 use curtail_kernel::{
-    Action, Arrive, CopyId, EjectReason, Event, FailReason, Feedback, Outcome, Probed, QueryId,
-    Scheduler, ServerId, Timestamp,
+    Action, Arrive, CopyId, EjectReason, Event, Feedback, Outcome, Probed, QueryId, Scheduler,
+    ServerId, Timestamp,
 };
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
@@ -21,8 +21,10 @@ use crate::clock::{ArmedTimers, Clock};
 use crate::copy::{Copy, Detached, spawning};
 use crate::failure::Failure;
 use crate::observe::{CopyEnd, CopyInfo, EjectionCause, Observer, ProbeFailure};
-use crate::query::{Query, QueryError, QueryResponse};
-use crate::tables::{Flight, Flights, Mail, Pending, Queries, QueryKey, QueryResult};
+use crate::query::{Query, QueryError};
+use crate::tables::{
+    Flight, Flights, Mail, Pending, Queries, QueryKey, QueryResult, answer, failure,
+};
 use crate::timers::{OnTimeout, Timers};
 use crate::transport::{Listener, Transport};
 
@@ -57,7 +59,14 @@ struct Effects<T: Transport> {
     own: Option<QueryKey>,
     mail: Mail<T>,
     /// In the order of the decisions.
-    signals: SmallVec<[Signal<T>; 2]>,
+    signals: SmallVec<[Signal<T>; 1]>,
+    /// Rare, so it takes little room.
+    servers: Option<Box<ServerEffects>>,
+}
+
+/// Decisions about servers.
+#[derive(Default)]
+struct ServerEffects {
     ejected: Vec<(ServerId, EjectReason)>,
     restored: Vec<ServerId>,
     probes: Vec<ServerId>,
@@ -163,8 +172,7 @@ impl<T: Transport> Inner<T> {
         let removed = state.queries.remove(key.id);
         let event = Event::Abandoned { query: key.id };
         let mut mail = self.handle(state, Input { event: &event, own: Some(key), result: None });
-        let unseen = removed.map(|(_, pending)| pending.mail).unwrap_or_default();
-        mail.starts.extend(unseen.starts);
+        mail.starts.extend(removed.map(|(_, pending)| pending.starts).unwrap_or_default());
         mail
     }
 
@@ -232,8 +240,7 @@ impl<T: Transport> Inner<T> {
 
     /// A copy stopped, for another reason than a decision of the kernel.
     pub(crate) fn stopped(&self, copy: CopyId) {
-        let effects = self.note_stopped(copy);
-        self.carry_out(effects);
+        self.carry_out(self.note_stopped(copy));
     }
 
     fn note_stopped(&self, copy: CopyId) -> Effects<T> {
@@ -248,8 +255,7 @@ impl<T: Transport> Inner<T> {
         event: &Event,
         own: Option<QueryKey>,
     ) -> Mail<T> {
-        let effects = self.note_end(copy, end, response, event, own);
-        self.carry_out(effects)
+        self.carry_out(self.note_end(copy, end, response, event, own))
     }
 
     fn note_end(
@@ -285,7 +291,7 @@ impl<T: Transport> Inner<T> {
         let Some(pending) = state.queries.live(flight.query) else { return response };
         flight.heard = true;
         if response.is_some() {
-            pending.held = response;
+            pending.held = response.map(Box::new);
         }
         pending.failure = why.or(pending.failure);
         None
@@ -301,8 +307,7 @@ impl<T: Transport> Inner<T> {
         now: Timestamp,
         input: Input<'_, T>,
     ) -> Mail<T> {
-        let effects = self.note(state, now, input);
-        self.carry_out(effects)
+        self.carry_out(self.note(state, now, input))
     }
 
     /// Feeds the kernel, and releases the lock.
@@ -314,8 +319,9 @@ impl<T: Transport> Inner<T> {
     ) -> Effects<T> {
         let mut effects = Effects::new(input.own);
         self.decide(&mut state, now, &mut input, &mut effects);
-        let result = input.result;
-        if let Some(CopyResult { ended: Some((flight, end)), .. }) = &result {
+        // Responses that no query wants are dropped with the input, outside of the lock.
+        let result = &input.result;
+        if let Some(CopyResult { ended: Some((flight, end)), .. }) = result {
             let end = match *end {
                 CopyEnd::Stopped(_) => CopyEnd::Stopped(flight.stop_reason),
                 end => end,
@@ -324,11 +330,9 @@ impl<T: Transport> Inner<T> {
             self.observer.copy_ended(flight.info, end, flight.won, ran);
         }
         drop(state);
-        if let Some(CopyResult { ended: Some((flight, CopyEnd::Failed(why))), .. }) = &result {
+        if let Some(CopyResult { ended: Some((flight, CopyEnd::Failed(why))), .. }) = result {
             self.observer.copy_failed(flight.info, *why);
         }
-        // Responses that no query wants are dropped here, outside of the lock.
-        drop(result);
         effects
     }
 
@@ -378,9 +382,8 @@ impl<T: Transport> Inner<T> {
                     };
                     let Some(flight) = flight else { continue };
                     (flight.won, flight.heard) = (true, true);
-                    effects.end(queries, query, |pending| {
-                        Ok(answer(pending, flight, response, now))
-                    });
+                    effects
+                        .end(queries, query, |pending| Ok(answer(pending, flight, response, now)));
                 }
                 Action::Fail { query, why, copy } => {
                     // If the copy that failed is still running, it has only been silent for too
@@ -391,9 +394,9 @@ impl<T: Transport> Inner<T> {
                 Action::Shed { query, why } => {
                     effects.end(queries, query, |_| Err(QueryError::from_shed(why)));
                 }
-                Action::Eject { server, why } => effects.ejected.push((server, why)),
-                Action::Restore { server } => effects.restored.push(server),
-                Action::Probe { server } => effects.probes.push(server),
+                Action::Eject { server, why } => effects.servers().ejected.push((server, why)),
+                Action::Restore { server } => effects.servers().restored.push(server),
+                Action::Probe { server } => effects.servers().probes.push(server),
             }
         }
         self.arm(state);
@@ -401,9 +404,11 @@ impl<T: Transport> Inner<T> {
 
     fn arm(&self, state: &mut State<T>) {
         let next = state.kernel.next_deadline();
-        if let Some(at) = self.clock.instant(next)
-            && state.armed.add(next)
-        {
+        if next == Timestamp::NEVER || state.armed.covers(next) {
+            return;
+        }
+        if let Some(at) = self.clock.instant(next) {
+            state.armed.add(next);
             // A caller that drops a reply may do so outside of any runtime.
             let _runtime = self.runtime.enter();
             self.timers.wake(at, Weak::clone(&self.me) as Weak<dyn OnTimeout>);
@@ -411,8 +416,17 @@ impl<T: Transport> Inner<T> {
     }
 
     fn carry_out(&self, effects: Effects<T>) -> Mail<T> {
-        let Effects { mail, mut signals, .. } = effects;
-        self.report(effects.ejected, effects.restored, effects.probes);
+        let Effects { own: _, mail, signals, servers } = effects;
+        if let Some(servers) = servers {
+            self.report(*servers);
+        }
+        if !signals.is_empty() {
+            self.send_signals(signals);
+        }
+        mail
+    }
+
+    fn send_signals(&self, mut signals: SmallVec<[Signal<T>; 1]>) {
         // A copy that stops frees a slot. What the kernel decides then comes after what it decided
         // before.
         let mut at = 0;
@@ -422,22 +436,20 @@ impl<T: Transport> Inner<T> {
                 Signal::Stop(copy) => {
                     if copy.stop() {
                         let more = self.note_stopped(copy.id());
-                        self.report(more.ejected, more.restored, more.probes);
+                        if let Some(servers) = more.servers {
+                            self.report(*servers);
+                        }
                         signals.extend(more.signals);
                     }
                 }
             }
             at += 1;
         }
-        mail
     }
 
-    fn report(
-        &self,
-        ejected: Vec<(ServerId, EjectReason)>,
-        restored: Vec<ServerId>,
-        probes: Vec<ServerId>,
-    ) {
+    #[cold]
+    fn report(&self, servers: ServerEffects) {
+        let ServerEffects { ejected, restored, probes } = servers;
         for (server, why) in ejected {
             self.ejected(server, EjectionCause::Ejected(why));
         }
@@ -490,46 +502,13 @@ impl<T: Transport> Inner<T> {
     }
 }
 
-/// The response to a query.
-fn answer<T: Transport>(
-    pending: &Pending<T>,
-    flight: &Flight<T>,
-    response: T::Response,
-    now: Timestamp,
-) -> QueryResponse<T::Response> {
-    QueryResponse {
-        response,
-        server: flight.info.server,
-        role: flight.info.role,
-        queued_ns: pending.started.map_or(0, |at| at.since(pending.arrived)),
-        took_ns: now.since(pending.arrived),
-        ran_ns: now.since(flight.started),
-        copies: pending.copies,
-    }
-}
-
-/// Why a query has no good response. `silent` states whether its last copy is still running.
-fn failure<T: Transport>(
-    pending: &mut Pending<T>,
-    why: FailReason,
-    silent: bool,
-) -> QueryError<T::Response> {
-    let held = pending.held.take();
-    let timed_out = silent && held.is_none() && why == FailReason::CopyFailed;
-    let why = if timed_out { FailReason::Timeout } else { why };
-    QueryError::from_fail(why, held, pending.failure)
-}
-
 impl<T: Transport> Effects<T> {
     fn new(own: Option<QueryKey>) -> Self {
-        Self {
-            own,
-            mail: Mail::default(),
-            signals: SmallVec::new(),
-            ejected: Vec::new(),
-            restored: Vec::new(),
-            probes: Vec::new(),
-        }
+        Self { own, mail: Mail::default(), signals: SmallVec::new(), servers: None }
+    }
+
+    fn servers(&mut self) -> &mut ServerEffects {
+        self.servers.get_or_insert_default()
     }
 
     /// Leaves a copy for the future of its query to send.
@@ -537,7 +516,7 @@ impl<T: Transport> Effects<T> {
         if self.own == Some(key) {
             self.mail.starts.push(copy);
         } else if let Some(pending) = queries.live(key) {
-            pending.mail.starts.push(copy);
+            pending.starts.push(copy);
             self.signals.extend(pending.waker.take().map(Signal::Wake));
         }
     }
@@ -549,14 +528,15 @@ impl<T: Transport> Effects<T> {
         query: QueryId,
         result: impl FnOnce(&mut Pending<T>) -> QueryResult<T>,
     ) {
-        let Some((key, mut pending)) = queries.remove(query) else { return };
-        let end = result(&mut pending);
+        let Some((key, pending)) = queries.get(query) else { return };
+        let end = result(pending);
         if self.own == Some(key) {
             self.mail.end = Some(end);
             // Copies of earlier events that the future has not seen.
-            self.mail.starts.append(&mut pending.mail.starts);
+            self.mail.starts.append(&mut pending.starts);
+            queries.remove(query);
         } else {
-            self.signals.extend(queries.end(pending, end).map(Signal::Wake));
+            self.signals.extend(queries.end(query, end).map(Signal::Wake));
         }
     }
 }

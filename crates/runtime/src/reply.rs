@@ -36,11 +36,11 @@ impl<T: Transport> Reply<T> {
 
     /// Carries out decisions. Returns the result if the query has ended.
     fn follow(&mut self) -> Option<QueryResult<T>> {
-        let Mail { starts, end } = std::mem::take(&mut self.mail);
-        if end.is_some() {
+        let starts = std::mem::take(&mut self.mail.starts);
+        if self.mail.end.is_some() {
             self.key = None;
             self.leave(starts);
-            return end;
+            return self.mail.end.take();
         }
         for copy in starts {
             copy.send(&self.inner, self.request.clone());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Waker;
 
-use curtail_kernel::{CopyId, GroupId, QueryId, StopReason, Timestamp};
+use curtail_kernel::{CopyId, FailReason, GroupId, QueryId, StopReason, Timestamp};
 use slab::Slab;
 use smallvec::SmallVec;
 
@@ -25,10 +25,12 @@ pub(crate) struct QueryKey {
     pub(crate) ticket: u64,
 }
 
+pub(crate) type Starts<T> = SmallVec<[Arc<Copy<T>>; 1]>;
+
 /// The kernel's decisions about a query that the future of the query has not seen yet.
 pub(crate) struct Mail<T: Transport> {
     /// Copies that must be sent.
-    pub(crate) starts: SmallVec<[Arc<Copy<T>>; 1]>,
+    pub(crate) starts: Starts<T>,
     pub(crate) end: Option<QueryResult<T>>,
 }
 
@@ -46,15 +48,45 @@ pub(crate) struct Pending<T: Transport> {
     pub(crate) started: Option<Timestamp>,
     pub(crate) copies: u32,
     /// A bad response, kept in case no copy gives a good one.
-    pub(crate) held: Option<T::Response>,
+    pub(crate) held: Option<Box<T::Response>>,
     /// Why the last copy that failed without a response did.
     pub(crate) failure: Option<Failure>,
-    pub(crate) mail: Mail<T>,
+    /// Copies that the future of the query has not seen and must send.
+    pub(crate) starts: Starts<T>,
     /// Wakes the future of the query. `None` if that future has already been woken.
     pub(crate) waker: Option<Waker>,
     ticket: u64,
 }
 
+/// The response to a query.
+pub(crate) fn answer<T: Transport>(
+    pending: &Pending<T>,
+    flight: &Flight<T>,
+    response: T::Response,
+    now: Timestamp,
+) -> QueryResponse<T::Response> {
+    QueryResponse {
+        response,
+        server: flight.info.server,
+        role: flight.info.role,
+        queued_ns: pending.started.map_or(0, |at| at.since(pending.arrived)),
+        took_ns: now.since(pending.arrived),
+        ran_ns: now.since(flight.started),
+        copies: pending.copies,
+    }
+}
+
+/// Why a query has no good response. `silent` states whether its last copy is still running.
+pub(crate) fn failure<T: Transport>(
+    pending: &mut Pending<T>,
+    why: FailReason,
+    silent: bool,
+) -> QueryError<T::Response> {
+    let held = pending.held.take().map(|held| *held);
+    let timed_out = silent && held.is_none() && why == FailReason::CopyFailed;
+    let why = if timed_out { FailReason::Timeout } else { why };
+    QueryError::from_fail(why, held, pending.failure)
+}
 
 pub(crate) struct Queries<T: Transport> {
     slab: Slab<Pending<T>>,
@@ -78,7 +110,7 @@ impl<T: Transport> Queries<T> {
             copies: 0,
             held: None,
             failure: None,
-            mail: Mail::default(),
+            starts: Starts::<T>::new(),
             waker: None,
             ticket,
         };
@@ -102,17 +134,19 @@ impl<T: Transport> Queries<T> {
         Some((QueryKey { id: query, ticket: pending.ticket }, pending))
     }
 
-    /// Keeps the result of a query until its future sees it. Returns the waker of that future.
-    pub(crate) fn end(&mut self, query: Pending<T>, end: QueryResult<T>) -> Option<Waker> {
-        self.ended.insert(query.ticket, Mail { end: Some(end), ..query.mail });
-        query.waker
+    /// Removes a query, and keeps its result until its future sees it. Returns the waker of that
+    /// future.
+    pub(crate) fn end(&mut self, query: QueryId, end: QueryResult<T>) -> Option<Waker> {
+        let (key, pending) = self.remove(query)?;
+        self.ended.insert(key.ticket, Mail { starts: pending.starts, end: Some(end) });
+        pending.waker
     }
 
     /// Takes the decisions about a query, if there are any.
     pub(crate) fn take_mail(&mut self, key: QueryKey) -> Option<Mail<T>> {
         match self.live(key) {
-            Some(pending) if pending.mail.starts.is_empty() => None,
-            Some(pending) => Some(std::mem::take(&mut pending.mail)),
+            Some(pending) if pending.starts.is_empty() => None,
+            Some(pending) => Some(Mail { starts: std::mem::take(&mut pending.starts), end: None }),
             None => self.ended.remove(&key.ticket),
         }
     }

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::h1::framing::{Digest, Framing, Version};
 use crate::h1::token::{is_named, list};
-use crate::h1::write::put;
+use crate::h1::write::put_field;
 
 /// A range of the bytes of a head. Heads are shorter than 2^32 bytes: `HEAD_BYTES_MAX`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,6 +42,8 @@ impl Part {
 struct Span {
     name: Part,
     value: Part,
+    /// Set only if the line is `name: value`, without other white space.
+    plain: bool,
 }
 
 /// The bytes of a head and its fields, in the order received. Cloning shares the bytes.
@@ -81,18 +83,20 @@ impl Draft {
         Draft { parsed: Box::new(parsed), digest: Digest::default() }
     }
 
-    /// Adds the next field of `head`.
-    pub(crate) fn add(&mut self, head: &[u8], name: Part, value: Part) {
+    /// Adds the next field of a head. `plain` states that its line is `name: value`, without other
+    /// white space.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, name: (Part, &[u8]), value: (Part, &[u8]), plain: bool) {
         let spans = &mut self.parsed.spans;
-        self.digest.read(spans.len(), name.slice(head), value.slice(head));
-        spans.push(Span { name, value });
+        self.digest.read(spans.len(), name.1, value.1);
+        spans.push(Span { name: name.0, value: value.0, plain });
     }
 
     /// Adds the fields that httparse has found in `head`.
     pub(crate) fn add_all(&mut self, head: &[u8], headers: &[httparse::Header<'_>]) {
         for header in headers {
-            let name = Part::of(head, header.name.as_bytes());
-            self.add(head, name, Part::of(head, header.value));
+            let (name, value) = (header.name.as_bytes(), header.value);
+            self.add((Part::of(head, name), name), (Part::of(head, value), value), false);
         }
     }
 
@@ -195,24 +199,20 @@ impl Fields {
         let (head, listed) = (&self.0.head[..], self.listed_by_connection());
         // Lines that are relayed as they are, one after the other.
         let mut run = Part::default();
-        for span in &self.0.spans {
-            let Span { name: name_part, value: value_part } = *span;
+        for &Span { name: name_part, value, plain } in &self.0.spans {
             let name = name_part.slice(head);
             if !is_end_to_end(name, &listed) || !keep(name) {
                 continue;
             }
-            let line = Part { start: name_part.start, end: value_part.end + 2 };
-            let colon = Part { start: name_part.end, end: value_part.start };
-            let end = Part { start: value_part.end, end: line.end };
-            let is_plain = colon.slice(head) == b": " && end.slice(head) == b"\r\n";
-            if is_plain && line.start == run.end {
+            let line = Part { start: name_part.start, end: value.end + 2 };
+            if plain && line.start == run.end {
                 run.end = line.end;
                 continue;
             }
             buf.extend_from_slice(run.slice(head));
-            run = if is_plain { line } else { Part::default() };
-            if !is_plain {
-                put(buf, [name, b": ", value_part.slice(head), b"\r\n"]);
+            run = if plain { line } else { Part::default() };
+            if !plain {
+                put_field(buf, name, value.slice(head));
             }
         }
         buf.extend_from_slice(run.slice(head));
@@ -235,8 +235,10 @@ impl Fields {
 }
 
 /// Returns whether a proxy relays a field. `listed` are the names that `Connection` lists.
+#[inline]
 fn is_end_to_end(name: &[u8], listed: &[&[u8]]) -> bool {
-    !is_hop_by_hop(name) && listed.binary_search_by(|other| compare(other, name)).is_err()
+    let is_listed = || listed.binary_search_by(|other| compare(other, name)).is_ok();
+    !is_hop_by_hop(name) && (listed.is_empty() || !is_listed())
 }
 
 /// The order of names, whatever their case.
@@ -248,6 +250,7 @@ fn compare(a: &[u8], b: &[u8]) -> Ordering {
 /// §7.6.1): `Connection`, `Keep-Alive`, `Proxy-Connection`, `TE`, `Trailer`, `Transfer-Encoding`,
 /// `Upgrade`, and the two `Proxy-Auth…` fields. Fields that `Connection` lists are also hop-by-hop:
 /// see [`Fields::end_to_end`].
+#[inline]
 pub fn is_hop_by_hop(name: &[u8]) -> bool {
     // The length rules out most fields before any comparison.
     match name.len() {

@@ -4,7 +4,7 @@ use bytes::BytesMut;
 
 use crate::h1::fields::Fields;
 use crate::h1::token::{is_token, is_value};
-use crate::h1::write::{WriteError, put};
+use crate::h1::write::{WriteError, put_field};
 
 /// Header fields that can be written: an iterator of names and values, [`Relayed`] for the fields of
 /// a received head, or [`Joined`] for both.
@@ -33,7 +33,7 @@ where
             if !is_value(value) {
                 return Err(WriteError::FieldValue);
             }
-            put(buf, [name, b": ", value, b"\r\n"]);
+            put_field(buf, name, value);
         }
         Ok(())
     }

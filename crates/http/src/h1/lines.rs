@@ -7,7 +7,7 @@
 
 use crate::h1::fields::{Draft, Part};
 use crate::h1::framing::Version;
-use crate::h1::token::{is_token_byte, text_length};
+use crate::h1::token::{text_length, token_length};
 
 /// The first line of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,9 +32,9 @@ pub(crate) fn request(
     most: usize,
     draft: &mut Draft,
 ) -> Option<(RequestLine, usize)> {
-    let method = bytes.iter().position(|&byte| !is_token_byte(byte))?;
+    let method = token_length(bytes);
     let target = method + 1;
-    if method == 0 || bytes[..target] == *b"CONNECT " || bytes.get(method..=target)? != b" /" {
+    if bytes.get(method..=target)? != b" /" || method == 0 || bytes[..method] == *b"CONNECT" {
         return None;
     }
     let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'#';
@@ -89,8 +89,8 @@ fn read_fields(bytes: &[u8], start: usize, most: usize, draft: &mut Draft) -> Op
         if rest.starts_with(b"\r\n") {
             return Some(line + 2);
         }
-        let colon = rest.iter().position(|&byte| !is_token_byte(byte))?;
-        if colon == 0 || rest[colon] != b':' || count == most {
+        let colon = token_length(rest);
+        if colon == 0 || rest.get(colon) != Some(&b':') || count == most {
             return None;
         }
         let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
@@ -106,7 +106,10 @@ fn read_fields(bytes: &[u8], start: usize, most: usize, draft: &mut Draft) -> Op
         while value_end > value && is_blank(&rest[value_end - 1]) {
             value_end -= 1;
         }
-        draft.add(bytes, Part::new(line, line + colon), Part::new(line + value, line + value_end));
+        let plain = value == colon + 2 && rest[colon + 1] == b' ' && value_end == end;
+        let name = (Part::new(line, line + colon), &rest[..colon]);
+        let value = (Part::new(line + value, line + value_end), &rest[value..value_end]);
+        draft.add(name, value, plain);
         (line, count) = (line + end + 2, count + 1);
     }
 }

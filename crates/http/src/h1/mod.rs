@@ -7,7 +7,8 @@
 //! - [`parse_request`] and [`parse_response`] parse the head of a message and remove it from the
 //!   buffer,
 //! - [`BodyDecoder`] decodes a body according to the head's [`Framing`],
-//! - [`write_request`], [`write_response_head`] and [`write_chunk`] render messages.
+//! - [`write_request`], [`write_response_head`] and [`write_chunk`] render messages. [`Relayed`]
+//!   passes on the fields of a parsed head without another check.
 //!
 //! Two thin drivers connect the codec to a tokio stream:
 //!

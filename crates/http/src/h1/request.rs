@@ -64,7 +64,9 @@ impl RequestHead {
     /// Returns the host and port that the request is for. An absolute-form target takes precedence
     /// over `Host` (RFC 9112 §3.2.2). Only an HTTP/1.0 request can lack both.
     pub fn authority(&self) -> Option<&[u8]> {
-        match absolute(self.target()) {
+        // Nearly all targets are of origin-form.
+        let is_origin = self.fields.slice(self.target).starts_with(b"/");
+        match if is_origin { None } else { absolute(self.target()) } {
             Some((authority, _)) => Some(authority.as_bytes()),
             None => self.header("host"),
         }

@@ -10,6 +10,18 @@ pub(crate) fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().fold(true, |fine, &byte| fine & is_token_byte(byte))
 }
 
+/// The number of bytes before the first one that may not be in a token.
+pub(crate) fn token_length(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(&[a, b, c, d]) = bytes[at..].first_chunk() {
+        if !(is_token_byte(a) & is_token_byte(b) & is_token_byte(c) & is_token_byte(d)) {
+            break;
+        }
+        at += 4;
+    }
+    at + bytes[at..].iter().take_while(|&&byte| is_token_byte(byte)).count()
+}
+
 /// True if `bytes` may be a field value: visible ASCII, spaces, tabs and obs-text; no control byte.
 pub(crate) fn is_value(bytes: &[u8]) -> bool {
     // The last word may overlap the one before.
@@ -111,6 +123,18 @@ mod tests {
             }
         }
         assert!(!is_named(b"keep-aliv", b"keep-alive") && !is_named(b"hosts", b"host"));
+    }
+
+    #[test]
+    fn a_token_ends_at_the_first_other_byte() {
+        for length in 0..12 {
+            for byte in 0..=u8::MAX {
+                let mut bytes = vec![b'a'; 12];
+                bytes[length] = byte;
+                let end = if is_token_byte(byte) { 12 } else { length };
+                assert_eq!(token_length(&bytes), end, "{byte} at {length}");
+            }
+        }
     }
 
     #[test]

@@ -82,10 +82,17 @@ pub fn write_request(
         body => body,
     };
     let start = buf.len();
-    put(buf, [method.as_bytes(), b" ", target.as_bytes(), b" HTTP/1.1\r\n"]);
+    put_request_line(buf, method, target);
     write_lines(buf, headers).inspect_err(|_| buf.truncate(start))?;
     write_end(buf, body, persistence);
     Ok(())
+}
+
+fn put_request_line(buf: &mut BytesMut, method: &str, target: &str) {
+    buf.extend_from_slice(method.as_bytes());
+    buf.extend_from_slice(b" ");
+    buf.extend_from_slice(target.as_bytes());
+    buf.extend_from_slice(b" HTTP/1.1\r\n");
 }
 
 /// Appends `name: value` lines to `buf`, without the fields that frame a message.
@@ -113,7 +120,9 @@ pub fn write_request_of_lines(
     lines: [&[u8]; 2],
     length: u64,
 ) {
-    put(buf, [method.as_bytes(), b" ", target.as_bytes(), b" HTTP/1.1\r\n", lines[0], lines[1]]);
+    put_request_line(buf, method, target);
+    buf.extend_from_slice(lines[0]);
+    buf.extend_from_slice(lines[1]);
     let usual = matches!(method, "POST" | "PUT" | "PATCH");
     let body = if length == 0 && !usual { BodyLength::None } else { BodyLength::Known(length) };
     write_end(buf, body, Persistence::Default);
@@ -132,8 +141,11 @@ pub fn write_response_head(
         return Err(WriteError::Status(status));
     }
     let start = buf.len();
-    let code = Decimal::of(u64::from(status));
-    put(buf, [b"HTTP/1.1 ", code.digits(), b" ", reason_phrase(status).as_bytes(), b"\r\n"]);
+    buf.extend_from_slice(b"HTTP/1.1 ");
+    buf.extend_from_slice(&[status / 100, status / 10 % 10, status % 10].map(|n| b'0' + n as u8));
+    buf.extend_from_slice(b" ");
+    buf.extend_from_slice(reason_phrase(status).as_bytes());
+    buf.extend_from_slice(b"\r\n");
     headers.write_to(buf, is_owned).inspect_err(|_| buf.truncate(start))?;
     let body = if status < 200 || status == 204 { BodyLength::None } else { body };
     write_end(buf, body, persistence);
@@ -160,6 +172,7 @@ pub(crate) fn write_chunk_line(buf: &mut BytesMut, size: usize) {
 }
 
 /// Fields that the writers alone may write.
+#[inline]
 fn is_owned(name: &[u8]) -> bool {
     match name.len() {
         10 => is_named(name, b"connection") || is_named(name, b"keep-alive"),
@@ -174,28 +187,25 @@ fn write_end(buf: &mut BytesMut, body: BodyLength, persistence: Persistence) {
     match body {
         BodyLength::None | BodyLength::UntilClose => {}
         BodyLength::Known(length) => {
-            put(buf, [b"content-length: ", Decimal::of(length).digits(), b"\r\n"]);
+            put_field(buf, b"content-length", Decimal::of(length).digits());
         }
-        BodyLength::Chunked => buf.put_slice(b"transfer-encoding: chunked\r\n"),
+        BodyLength::Chunked => put_field(buf, b"transfer-encoding", b"chunked"),
     }
-    buf.put_slice(match persistence {
-        Persistence::Default => b"\r\n",
-        Persistence::Close => b"connection: close\r\n\r\n",
-        Persistence::KeepAlive => b"connection: keep-alive\r\n\r\n",
-    });
+    match persistence {
+        Persistence::Default => {}
+        Persistence::Close => put_field(buf, b"connection", b"close"),
+        Persistence::KeepAlive => put_field(buf, b"connection", b"keep-alive"),
+    }
+    buf.extend_from_slice(b"\r\n");
 }
 
-/// Appends parts that are short, with one check of the room for all of them.
-pub(crate) fn put<const N: usize>(buf: &mut BytesMut, parts: [&[u8]; N]) {
-    let start = buf.len();
-    let length: usize = parts.iter().map(|part| part.len()).sum();
-    buf.resize(start + length, 0);
-    let mut room = &mut buf[start..];
-    for part in parts {
-        let (of_part, rest) = room.split_at_mut(part.len());
-        of_part.copy_from_slice(part);
-        room = rest;
-    }
+/// Appends the line of a field. Constants are copied without calls.
+#[inline]
+pub(crate) fn put_field(buf: &mut BytesMut, name: &[u8], value: &[u8]) {
+    buf.extend_from_slice(name);
+    buf.extend_from_slice(b": ");
+    buf.extend_from_slice(value);
+    buf.extend_from_slice(b"\r\n");
 }
 
 /// The decimal digits of a number.
