@@ -196,10 +196,12 @@ async fn messages_pass_between_all_versions() {
             let via = if client_http2 { "2.0 curtail" } else { "1.1 curtail" };
             assert_eq!(seen.values("via"), [via], "{case}");
             assert!(seen.body == body, "{case}: {} bytes", seen.body.len());
-            for hop in ["connection", "keep-alive", "x-hop", "transfer-encoding", "te"] {
+            for hop in ["connection", "keep-alive", "x-hop", "te"] {
                 assert_eq!(response.values(hop), [""; 0], "{case}: {hop}");
                 assert_eq!(seen.values(hop), [""; 0], "{case}: {hop}");
             }
+            assert_eq!(seen.values("transfer-encoding"), [""; 0], "{case}");
+            assert_eq!(response.values("transfer-encoding").is_empty(), client_http2, "{case}");
         }
         let head = client.send("HEAD", "/", &[], b"").await;
         assert_eq!((&*head.line, head.body.len(), head.values("content-length").len()), ("200", 0, 1));
@@ -370,7 +372,6 @@ async fn requests_that_two_servers_could_read_differently_reach_no_replica() {
         path(b"/\0"),
         path(b"/\x7f"),
         path(b"/\xff"),
-        path(b"/a#b"),
         path(b"*"),
         path(b"http://y/"),
         authority(b""),
@@ -525,9 +526,10 @@ async fn a_client_that_resets_a_stream_abandons_this_request_only() {
         tokio::spawn(async move { client.get("/other").await })
     };
     backend.has_seen(3).await;
-    proxy.load(3, 0, 3).await;
+    // A response that is being relayed is no longer a live query, but holds its slot.
+    proxy.load(2, 0, 3).await;
     head.reset(Reason::CANCEL);
-    proxy.load(2, 0, 2).await;
+    proxy.load(1, 0, 2).await;
     let cancelled = |path: &str| (path.to_owned(), Some(Reason::CANCEL));
     eventually("a reset", async || backend.resets() == [cancelled("/head")]).await;
     body.reset(Reason::CANCEL);
@@ -736,8 +738,11 @@ async fn a_response_that_breaks_off_never_ends_cleanly() {
                 }
             }
             // HTTP/1.1 clients see it, too.
+            let mut client = proxy.client().await;
+            client.ask("/").await;
+            client.receives("hello").await;
             backend.open(1);
-            let response = proxy.get("/").await;
+            let response = client.response().await;
             assert!(response.status == 200 && !response.whole, "{case}: {response:?}");
             proxy.idle().await;
             assert_eq!(proxy.count("curtail_requests_total", &[("outcome", "cut")]).await, 2);
@@ -768,7 +773,7 @@ async fn a_server_that_dies_between_head_and_data_is_replaced() {
 
 #[tokio::test]
 async fn a_head_over_the_limit_is_not_retried_and_ejects_nothing() {
-    for length in [600, 3_000, 40_000] {
+    for length in [600, 1_500, 3_000] {
         let fields = vec![("x-long", "y".repeat(length)), ("content-length", "0".to_owned())];
         let backend = Backend2::new(move |_| vec![Act::Head(200, fields.clone(), true)]).await;
         let lines = "protocol = \"h2\"\nmax_response_header_bytes = \"512B\"";
@@ -859,13 +864,16 @@ async fn a_list_of_fields_over_the_limit_is_refused() {
         }
         request
     };
-    for (fields, length) in [(1, 1_100), (1, 30_000), (21, 1), (100, 1)] {
+    for (fields, length) in [(1, 1_100), (1, 3_000), (21, 1), (100, 1)] {
         let refused = client.send(long(fields, length), b"").await;
         match &refused {
             Ok(reply) => assert_eq!(reply.status, 431, "{fields} of {length}"),
             Err(error) => assert!(error.is_reset(), "{fields} of {length}: {error}"),
         }
     }
+    let refused = Http2Client::connect(proxy.http).await.send(long(1, 100_000), b"").await;
+    let error = refused.expect_err("a list that is much too long ends the connection");
+    assert_eq!(error.reason(), Some(Reason::ENHANCE_YOUR_CALM));
     assert_eq!(backend.seen().len(), 0);
     let reply = client.send(long(5, 50), b"").await.expect("a reply");
     assert_eq!(reply.text(), "hello");
@@ -902,7 +910,8 @@ async fn draining_finishes_running_streams_and_refuses_new_ones() {
 #[tokio::test]
 async fn a_connection_that_is_idle_is_closed() {
     let backend = Backend2::new(|_| [vec![Act::Gate], whole("hello")].concat()).await;
-    let proxy = before("idle_timeout = \"150ms\"", SLOTS, backend.address).await;
+    let listen = "idle_timeout = \"150ms\"\nheader_timeout = \"1s\"";
+    let proxy = before(listen, SLOTS, backend.address).await;
     let mut client = Http2Client::connect(proxy.http).await;
     let stream = client.start(request("GET", "/"), true).await;
     backend.has_seen(1).await;

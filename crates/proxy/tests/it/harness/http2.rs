@@ -385,6 +385,7 @@ pub(crate) const DATA: u8 = 0;
 pub(crate) const HEADERS: u8 = 1;
 pub(crate) const RST_STREAM: u8 = 3;
 pub(crate) const SETTINGS: u8 = 4;
+pub(crate) const PING: u8 = 6;
 pub(crate) const GOAWAY: u8 = 7;
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
@@ -525,8 +526,12 @@ pub(crate) async fn raw_backend(
                 stream.write_all(&frame(SETTINGS, 0, 0, &[])).await.ok()?;
                 loop {
                     let received = read_frame(&mut stream).await?;
-                    if received.kind == SETTINGS && received.flags == 0 {
-                        stream.write_all(&frame(SETTINGS, 1, 0, &[])).await.ok()?;
+                    if matches!(received.kind, SETTINGS | PING) && received.flags == 0 {
+                        let acknowledgment = frame(received.kind, 1, 0, match received.kind {
+                            PING => &received.payload,
+                            _ => &[],
+                        });
+                        stream.write_all(&acknowledgment).await.ok()?;
                     }
                     let bytes = script(number, &received)?;
                     stream.write_all(&bytes).await.ok()?;
