@@ -447,7 +447,6 @@ fn errors_in_settings_have_a_line_and_a_fix() {
         (with(&format!("tls = {{ ca = {ca}, cert = {cert} }}")), 3, &["belong together", "set both"]),
         (with(&format!("tls = {{ ca = {ca}, cert = {cert}, key = {other} }}")), 3, &["two.key"]),
         (with(&format!("tls = {{ ca = {ca}, name = \"a b\" }}")), 3, &["a b", "host name"]),
-        (with("protocol = \"auto\""), 3, &["tls"]),
         (with("protocol = \"h3\""), 3, &["h2", "auto"]),
     ] {
         let whole = format!("{text}[[service.shard]]\nname = \"0\"\nreplicas = [\"127.0.0.1:1\"]\n");

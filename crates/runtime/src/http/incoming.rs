@@ -101,7 +101,7 @@ impl Incoming {
             // A server may respond before it has received the whole body.
             let _ = sending.send_data(request.body.clone(), true);
         }
-        let response = response.await.map_err(|error| failed(&error, &link, limits))?;
+        let response = response.await.map_err(|error| failed(&error, &link))?;
         let (parts, body) = response.into_parts();
         let (to_head, ends) = (request.is_head(), body.is_end_stream());
         let head = response_head(&parts, to_head, ends, limits);
@@ -160,7 +160,7 @@ impl Incoming {
 }
 
 /// Why there is no head of a response.
-fn failed(error: &h2::Error, link: &Link, limits: &Limits) -> SendError {
+fn failed(error: &h2::Error, link: &Link) -> SendError {
     if error.is_go_away() && error.is_remote() {
         // The server names the last stream that it processes, and this stream comes after it
         // (RFC 9113 §6.8).
@@ -169,11 +169,6 @@ fn failed(error: &h2::Error, link: &Link, limits: &Limits) -> SendError {
     }
     match error.reason() {
         Some(h2::Reason::REFUSED_STREAM) if error.is_remote() => SendError::Unsent,
-        // The crate `h2` refuses a head that is longer than the limit that it was given.
-        Some(h2::Reason::REFUSED_STREAM) if error.is_library() => {
-            let why = BadResponse::HeadTooLarge(limits.head_bytes);
-            SendError::Failed(Failure::BadResponse(why))
-        }
         _ if error.is_io() => {
             link.close();
             SendError::Closed

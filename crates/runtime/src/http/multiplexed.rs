@@ -22,10 +22,10 @@ const CONNECTION_WINDOW: u32 = 4 << 20;
 const STREAMS_MAX: usize = 256;
 /// Maximum number of streams that we have reset and whose late frames are ignored.
 const RESET_STREAMS_MAX: usize = 1 << 10;
-/// The limit for the list of fields of a response, as a multiple of the limit for its head. Such a
-/// list is longer than the head (RFC 9113 §6.5.2), and one that is much longer than its limit ends
-/// the connection, with all of its streams.
-const LIST_PER_HEAD: usize = 4;
+/// Minimum limit for the decoded fields of a response. It is far above the limit for heads, which is
+/// checked later: for the crate `h2`, fields above its limit are an error of the server, and fields
+/// far above it end the connection with all of its streams.
+const FIELDS_BYTES: usize = 256 << 10;
 
 #[derive(Debug)]
 pub(super) struct Multiplexed {
@@ -101,12 +101,12 @@ impl Multiplexed {
         }
         let stream = open.await?;
         let mut builder = h2::client::Builder::new();
-        let list = self.settings.limits.head_bytes.saturating_mul(LIST_PER_HEAD);
+        let fields = self.settings.limits.head_bytes.saturating_mul(2).max(FIELDS_BYTES);
         builder
             .enable_push(false)
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_header_list_size(u32::try_from(list).unwrap_or(u32::MAX))
+            .max_header_list_size(u32::try_from(fields).unwrap_or(u32::MAX))
             // Until the server has announced its limit.
             .initial_max_send_streams(1)
             .max_concurrent_reset_streams(RESET_STREAMS_MAX);
