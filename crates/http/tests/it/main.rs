@@ -3,6 +3,7 @@
 mod bodies;
 mod client;
 mod common;
+mod http2;
 mod relayed;
 mod requests;
 mod responses;

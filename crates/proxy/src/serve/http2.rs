@@ -62,6 +62,7 @@ pub(super) async fn serve(
             accepted = connection.accept() => accepted,
             _ = draining.wait_for(|draining| *draining), if !drain_seen => {
                 drain_seen = true;
+                idle_since = Instant::now();
                 connection.graceful_shutdown();
                 continue;
             }
@@ -69,8 +70,11 @@ pub(super) async fn serve(
                 idle_since = Instant::now();
                 continue;
             }
+            // A client that does not acknowledge the end is disconnected.
+            () = sleep_until(idle_since + head), if requests.is_empty() && drain_seen => break,
             () = sleep_until(idle_since + idle), if requests.is_empty() && !drain_seen => {
                 drain_seen = true;
+                idle_since = Instant::now();
                 connection.graceful_shutdown();
                 continue;
             }

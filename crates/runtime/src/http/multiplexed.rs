@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use curtail_net::Stream;
 use h2::client::SendRequest;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::Settings;
 use super::incoming::failure;
@@ -22,13 +22,18 @@ const CONNECTION_WINDOW: u32 = 4 << 20;
 const STREAMS_MAX: usize = 256;
 /// Maximum number of streams that we have reset and whose late frames are ignored.
 const RESET_STREAMS_MAX: usize = 1 << 10;
+/// Minimum limit for the decoded fields of a response. It is far above the limit for heads, which is
+/// checked later: for the crate `h2`, fields above its limit are an error of the server, and fields
+/// far above it end the connection with all of its streams.
+const FIELDS_BYTES: usize = 256 << 10;
 
 #[derive(Debug)]
 pub(super) struct Multiplexed {
     settings: Settings,
     connections: Mutex<Vec<Arc<Shared>>>,
-    /// Held while a connection is opened, so that a burst of requests opens one.
-    opening: tokio::sync::Mutex<()>,
+    /// Held from the opening of a connection until the server has announced how many streams it
+    /// permits. A burst of requests therefore opens no more connections than it needs.
+    opening: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// A connection.
@@ -67,7 +72,7 @@ impl Drop for Link {
 
 impl Multiplexed {
     pub(super) fn new(settings: Settings) -> Self {
-        Self { settings, connections: Mutex::default(), opening: tokio::sync::Mutex::default() }
+        Self { settings, connections: Mutex::default(), opening: Arc::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Shared>>> {
@@ -90,21 +95,24 @@ impl Multiplexed {
         &self,
         open: impl Future<Output = Result<Stream, Failure>>,
     ) -> Result<Link, Failure> {
-        let _opening = self.opening.lock().await;
+        let opening = Arc::clone(&self.opening).lock_owned().await;
         if let Some(link) = self.reuse() {
             return Ok(link);
         }
         let stream = open.await?;
         let mut builder = h2::client::Builder::new();
-        let limits = self.settings.limits;
+        let fields = self.settings.limits.head_bytes.saturating_mul(2).max(FIELDS_BYTES);
         builder
             .enable_push(false)
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
+            .max_header_list_size(u32::try_from(fields).unwrap_or(u32::MAX))
+            // Until the server has announced its limit.
+            .initial_max_send_streams(1)
             .max_concurrent_reset_streams(RESET_STREAMS_MAX);
         let handshake = builder.handshake::<_, Bytes>(stream).await;
-        let (sender, connection) = handshake.map_err(|error| failure(&error))?;
+        let (sender, mut connection) = handshake.map_err(|error| failure(&error))?;
+        let mut pings = connection.ping_pong();
         let shared = Arc::new(Shared {
             sender,
             streams: AtomicUsize::new(0),
@@ -119,8 +127,16 @@ impl Multiplexed {
                 shared.closed.store(true, Ordering::Relaxed);
             }
         });
-        let link = shared.link();
+        let (link, most) = (shared.link(), self.settings.connect_timeout);
         self.lock().push(shared);
+        // A server sends its settings before it acknowledges a ping (RFC 9113 §3.4). The first request
+        // does not wait for that.
+        tokio::spawn(async move {
+            if let Some(pings) = &mut pings {
+                let _ = timeout(most, pings.ping(h2::Ping::opaque())).await;
+            }
+            drop(opening);
+        });
         Ok(link)
     }
 

@@ -5,9 +5,11 @@
 //! - [`Backend`]: plays a script, and records the requests that it receives.
 //! - [`Client`]: sends bytes and reads responses, and distinguishes complete responses from broken
 //!   ones.
+//! - [`http2`]: a client and a server of HTTP/2, and frames for messages that no library sends.
 
 mod backend;
 mod client;
+pub(crate) mod http2;
 mod openmetrics;
 mod proxy;
 

@@ -47,6 +47,8 @@ pub(crate) fn config(listen: &str, services: &str) -> String {
 #[derive(Debug)]
 pub(crate) struct Proxy {
     pub(crate) http: SocketAddr,
+    /// The address for clients that use TLS, if there is one.
+    pub(crate) https: Option<SocketAddr>,
     pub(crate) admin: SocketAddr,
     /// The separate address of the service `store`, if it has one.
     pub(crate) own: Option<SocketAddr>,
@@ -66,6 +68,7 @@ impl Proxy {
         let config = config::parse("test.toml", text).unwrap_or_else(|errors| panic!("{errors}"));
         let server = Server::bind(config, 1).await.expect("it starts");
         let http = server.address().expect("an address");
+        let https = server.tls_address().map(|https| https.expect("an address"));
         let admin = server.admin_address().expect("an admin port").expect("an address");
         let own = server.service_address("store").map(|own| own.expect("an address"));
         let (drain, draining) = oneshot::channel();
@@ -76,7 +79,7 @@ impl Proxy {
                 std::future::pending::<()>().await;
             }
         }));
-        Self { http, admin, own, drain: Some(drain), running }
+        Self { http, https, admin, own, drain: Some(drain), running }
     }
 
     /// Starts a proxy with one service. See [`service`].
