@@ -181,16 +181,18 @@ impl Server {
         let mut calls = JoinSet::new();
         for (at, listener) in own {
             let router = Router::of_service(&proxy.config, at).into();
-            let at = Entrance { listener, router, tls: None };
+            let at = Entrance { listener, router, tls: None, proxy_protocol: false };
             calls.spawn(serve::clients(Arc::clone(&proxy), at, permits, draining_own.clone()));
         }
         let router = Arc::new(Router::new(&proxy.config));
+        let proxy_protocol = proxy.config.listen.proxy_protocol;
         let mut fronts = JoinSet::new();
         if let Some(listener) = tls_clients {
-            let at = Entrance { listener, router: Arc::clone(&router), tls: proxy.tls.clone() };
+            let (router, tls) = (Arc::clone(&router), proxy.tls.clone());
+            let at = Entrance { listener, router, tls, proxy_protocol };
             fronts.spawn(serve::clients(Arc::clone(&proxy), at, permits, draining.clone()));
         }
-        let at = Entrance { listener: clients, router, tls: None };
+        let at = Entrance { listener: clients, router, tls: None, proxy_protocol };
         let serving = serve::clients(proxy, at, permits, draining);
         tokio::pin!(serving);
         tokio::select! {

@@ -55,6 +55,7 @@ pub(crate) struct Listen {
     pub(crate) http: SocketAddr,
     /// The address for clients that use TLS, and the settings of TLS.
     pub(crate) https: Option<(SocketAddr, ServerTlsSpec)>,
+    pub(crate) proxy_protocol: bool,
     /// The address for operators, or `None` if there is no admin listener.
     pub(crate) admin: Option<SocketAddr>,
     /// `FILE:LINE` of the keys `http`, `admin` and `https`. An entry is `None` if its key is left

@@ -37,6 +37,10 @@ pub(super) struct Listen {
     pub(super) https: Maybe<String>,
     /// Certificates, and how clients prove who they are. Files that change are read again.
     pub(super) tls: Maybe<ListenTls>,
+    /// Whether every connection to `http` and `https` begins with a PROXY header (version 2), which
+    /// names the client. Set this only if a load balancer that sends the header is the only client.
+    #[schemars(extend("default" = false))]
+    pub(super) proxy_protocol: Maybe<bool>,
     /// Address for metrics, status and health checks. `false` disables the admin server.
     #[schemars(extend("default" = "127.0.0.1:9901"))]
     pub(super) admin: Maybe<OrFalse<String>>,

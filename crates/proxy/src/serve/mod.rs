@@ -9,7 +9,7 @@ mod respond;
 use std::sync::Arc;
 use std::time::Duration;
 
-use curtail_net::{HandshakeError, ServerTls, Stream};
+use curtail_net::{HandshakeError, ServerTls, Stream, proxy_protocol};
 use curtail_runtime::accept::{Accepted, Acceptor, clients_max, open_files};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -30,6 +30,8 @@ pub(crate) struct Entrance {
     pub(crate) router: Arc<Router>,
     /// Set if clients must use TLS.
     pub(crate) tls: Option<ServerTls>,
+    /// Whether connections begin with a PROXY header.
+    pub(crate) proxy_protocol: bool,
 }
 
 /// Accepts up to `most` concurrent clients until `draining` becomes true. It then waits until the
@@ -42,7 +44,7 @@ pub(crate) async fn clients(
     most: usize,
     mut draining: watch::Receiver<bool>,
 ) -> usize {
-    let Entrance { listener, router, tls } = at;
+    let Entrance { listener, router, tls, proxy_protocol } = at;
     let permits = Arc::new(Semaphore::new(most));
     let mut acceptor = Acceptor::new(listener);
     let drained = draining.clone();
@@ -62,7 +64,15 @@ pub(crate) async fn clients(
                     let (tls, drained) = (tls.clone(), drained.clone());
                     connections.spawn(async move {
                         let open = proxy.metrics.client_connected();
-                        serve(&proxy, &router, stream, tls, drained).await;
+                        let stream = Stream::from(stream);
+                        let stream = if proxy_protocol {
+                            read_proxy_header(&proxy, stream).await
+                        } else {
+                            Some(stream)
+                        };
+                        if let Some(stream) = stream {
+                            serve(&proxy, &router, stream, tls, drained).await;
+                        }
                         drop((open, permit));
                     });
                 }
@@ -109,11 +119,10 @@ fn admit(
 async fn serve(
     proxy: &Arc<Proxy>,
     router: &Arc<Router>,
-    stream: TcpStream,
+    mut stream: Stream,
     tls: Option<ServerTls>,
     draining: watch::Receiver<bool>,
 ) {
-    let mut stream = Stream::from(stream);
     // Without it, small responses wait for acknowledgments.
     let _ = stream.set_nodelay();
     if let Some(tls) = tls {
@@ -127,6 +136,12 @@ async fn serve(
     if let Some((stream, read)) = http2 {
         http2::serve(proxy, router, stream.with_prefix(read), draining).await;
     }
+}
+
+/// Reads the PROXY header, which names the client.
+async fn read_proxy_header(proxy: &Proxy, stream: Stream) -> Option<Stream> {
+    let read = proxy_protocol::read(stream, proxy.config.listen.timeouts.head).await;
+    read.inspect_err(|error| proxy.metrics.rejected(Rejection::Malformed, 400, error)).ok()
 }
 
 async fn handshake(proxy: &Proxy, tls: &ServerTls, stream: Stream) -> Option<Stream> {

@@ -196,3 +196,24 @@ async fn no_second_request_is_smuggled_to_a_replica() {
     let seen = backend.seen();
     assert_eq!((seen.len(), seen[0].body.as_slice()), (1, evil.as_bytes()));
 }
+
+/// The header names the client, so the address of the load balancer is not in `X-Forwarded-For`.
+#[tokio::test]
+async fn a_proxy_header_names_the_client() {
+    let backend = Backend::new(|_| vec![say(HELLO)]).await;
+    let proxy = Proxy::listening("proxy_protocol = true", "", &[&backend]).await;
+    let header = curtail_net::proxy_protocol::Header::Ip {
+        source: "192.0.2.7:4711".parse().unwrap(),
+        destination: "192.0.2.8:80".parse().unwrap(),
+    };
+    let mut client = proxy.client().await;
+    client.send(header.to_bytes()).await;
+    assert_eq!(client.get("/").await.status, 200);
+    assert_eq!(backend.seen()[0].header("x-forwarded-for"), ["192.0.2.7"]);
+    // A connection without the header is not a request.
+    let mut client = proxy.client().await;
+    client.send("GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let (rest, _) = client.rest().await;
+    assert_eq!(rest, "");
+    assert_eq!(backend.seen().len(), 1);
+}
