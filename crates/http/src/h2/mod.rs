@@ -11,13 +11,15 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use h2::SendStream;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, TE};
+use http::header::{
+    CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, TE,
+};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{request, response};
 
 use crate::h1::{
-    BadResponse, Framing, HeaderLines, Limits, Reject, RequestHead, ResponseHead, WriteError, parse_request,
-    parse_response,
+    BadResponse, Framing, HeaderLines, Limits, Reject, RequestHead, ResponseHead, WriteError,
+    parse_request, parse_response,
 };
 
 /// How the content types of gRPC begin.
@@ -243,4 +245,3 @@ fn to_response(
     }
     Ok(response)
 }
-

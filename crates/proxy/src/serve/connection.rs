@@ -7,9 +7,11 @@ use bytes::Bytes;
 use curtail_http::h1::server::{Connection, ServerError};
 use curtail_http::h1::{Framing, RequestHead, Version};
 use curtail_kernel::stage::Priority;
-use curtail_runtime::http::{Http, PRIORITY, Payload, Protocol, Request, Response, priority, type_of_service};
-use curtail_runtime::stage::{Permit, Stage};
 use curtail_net::Stream;
+use curtail_runtime::http::{
+    Http, PRIORITY, Payload, Protocol, Request, Response, priority, type_of_service,
+};
+use curtail_runtime::stage::{Permit, Stage};
 use curtail_runtime::{Cell, Query, QueryError, QueryResponse, marks};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
@@ -17,12 +19,12 @@ use tokio::time::{Instant, timeout_at};
 use super::forward::{self, PeerAddrs};
 use super::front::Front;
 use super::respond::{self, Cut, ResponseContext};
-use curtail_flow::metadata::{GRPC_TIMEOUT, parse_timeout};
 use crate::config;
 use crate::metrics::{Rejection, RequestOutcome};
 use crate::route::{Router, Target};
 use crate::sidecar::{Fields, Hop};
 use crate::state::{Proxy, Service};
+use curtail_flow::metadata::{GRPC_TIMEOUT, parse_timeout};
 
 /// Serves HTTP/1.1. Returns the stream and the bytes that were read from it if the client uses
 /// HTTP/2.
@@ -49,10 +51,9 @@ pub(super) async fn serve(
             Ok(()) if client.is_closing() => break,
             Ok(()) => {}
             Err(Cut::Client(ServerError::Reject(reject))) => {
-                client = match client.into_http2() {
-                    Ok(http2) => return Some(http2),
-                    Err(client) => client,
-                };
+                if client.is_http2() {
+                    return Some(client.into_parts());
+                }
                 proxy.metrics.rejected((&reject).into(), reject.status(), &reject);
                 if client.reject(&reject).await.is_err() {
                     return None;

@@ -81,13 +81,8 @@ pub(super) fn render(
     let path = peer.client.map(|_| (&b"x-forwarded-for"[..], &*path));
     let added = fields.added().chain(path).chain([(&b"via"[..], via)]);
     let headers = Joined(relayed, added);
-    let rendered = http::Request::new(
-        head.method(),
-        head.path_and_query(),
-        headers,
-        body,
-        target.idempotent,
-    )?;
+    let rendered =
+        http::Request::new(head.method(), head.path_and_query(), headers, body, target.idempotent)?;
     let mut query = Query::new(rendered.unary(target.unary));
     query.may_retry = target.idempotent;
     query.may_duplicate = target.idempotent;
@@ -140,7 +135,7 @@ mod tests {
         let mut connection = Connection::new(stream, Limits::default(), Timeouts::default());
         let request = connection.next_request().await.expect("a good one").expect("one");
         let head = &request.head;
-            let router = Router::new(&config);
+        let router = Router::new(&config);
         let target = router.route(head.method(), head.path_and_query(), |name| head.values(name));
         let peer = PeerAddrs::new(None, None);
         let (service, fields) = (&config.services[0], Fields::default());

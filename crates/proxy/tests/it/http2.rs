@@ -59,7 +59,8 @@ impl Echo {
             Backend::new(|seen| {
                 let (length, is_head) = (seen.body.len(), seen.line().starts_with("HEAD"));
                 let hops = "connection: x-hop\r\nx-hop: 1\r\nkeep-alive: timeout=5";
-                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n{hops}\r\nx-a: 1");
+                let head =
+                    format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n{hops}\r\nx-a: 1");
                 let head = match seen.line().split(' ').nth(1) {
                     Some("/204") => "HTTP/1.1 204 No Content\r\nx-a: 1".to_owned(),
                     Some("/304") => "HTTP/1.1 304 Not Modified\r\nx-a: 1".to_owned(),
@@ -204,7 +205,10 @@ async fn messages_pass_between_all_versions() {
             assert_eq!(response.values("transfer-encoding").is_empty(), client_http2, "{case}");
         }
         let head = client.send("HEAD", "/", &[], b"").await;
-        assert_eq!((&*head.line, head.body.len(), head.values("content-length").len()), ("200", 0, 1));
+        assert_eq!(
+            (&*head.line, head.body.len(), head.values("content-length").len()),
+            ("200", 0, 1)
+        );
         for status in ["204", "304"] {
             let response = client.send("GET", &format!("/{status}"), &[], b"").await;
             assert_eq!((&*response.line, response.body.len()), (status, 0));
@@ -509,11 +513,9 @@ async fn a_server_that_permits_few_streams_gets_more_connections() {
 async fn a_client_that_resets_a_stream_abandons_this_request_only() {
     let script = |seen: &Seen2| match seen.path() {
         "/head" => vec![Act::Hang],
-        "/body" => vec![
-            Act::Head(200, vec![], false),
-            Act::Data(b"begun".into(), false),
-            Act::Hang,
-        ],
+        "/body" => {
+            vec![Act::Head(200, vec![], false), Act::Data(b"begun".into(), false), Act::Hang]
+        }
         _ => [vec![Act::Gate], whole("hello")].concat(),
     };
     let backend = Backend2::new(script).await;
@@ -807,7 +809,8 @@ async fn interim_responses_are_skipped() {
 
 #[tokio::test]
 async fn a_server_of_http1_in_place_of_http2_gets_502() {
-    let backend = Backend::new(|_| vec![say("HTTP/1.1 400 Bad Request\r\n\r\n"), Step::Close]).await;
+    let backend =
+        Backend::new(|_| vec![say("HTTP/1.1 400 Bad Request\r\n\r\n"), Step::Close]).await;
     let proxy = before("", H2, backend.address).await;
     let reply = Http2Client::connect(proxy.http).await.post("/", b"x").await;
     assert_eq!(reply.status, 502, "{}", reply.text());
@@ -895,10 +898,8 @@ async fn draining_finishes_running_streams_and_refuses_new_ones() {
     proxy.drain();
     idle.ended().await.expect("a clean end");
     // Once GOAWAY has arrived, the client sends nothing more.
-    eventually("GOAWAY", async || {
-        client.try_start(request("GET", "/late"), true).await.is_err()
-    })
-    .await;
+    eventually("GOAWAY", async || client.try_start(request("GET", "/late"), true).await.is_err())
+        .await;
     backend.open(99);
     for stream in running {
         assert_eq!(stream.reply().await.expect("a reply").text(), "hello");

@@ -17,10 +17,7 @@ pub(super) fn status(head: &ResponseHead) -> Option<u16> {
 }
 
 /// Returns the outcome of a response that has ended.
-pub(super) fn end(
-    head: &ResponseHead,
-    trailers: Option<&HeaderMap>,
-) -> Result<Outcome, Failure> {
+pub(super) fn end(head: &ResponseHead, trailers: Option<&HeaderMap>) -> Result<Outcome, Failure> {
     let code = status(head).or_else(|| in_trailers(trailers));
     code.map(grpc_outcome).ok_or(MISSING)
 }

@@ -26,8 +26,8 @@ pub use upstream::{Protocol, Replica, Upstream};
 
 use std::time::Duration;
 
-use curtail_http::h1::{Framing, Limits};
 use bytes::Bytes;
+use curtail_http::h1::{Framing, Limits};
 use curtail_kernel::{Outcome, OutcomeTable, Role, ServerId, grpc_outcome};
 
 use crate::failure::Failure;
@@ -101,10 +101,7 @@ pub struct Http {
 impl Http {
     /// Creates a transport to the servers of a topology. The servers are in the order of the
     /// topology.
-    pub fn new<R: Into<Replica>>(
-        servers: impl IntoIterator<Item = R>,
-        settings: Settings,
-    ) -> Self {
+    pub fn new<R: Into<Replica>>(servers: impl IntoIterator<Item = R>, settings: Settings) -> Self {
         let upstream = |replica: R| Upstream::new(replica.into(), settings);
         let upstreams = servers.into_iter().map(upstream).collect();
         Self { upstreams, settings, outcomes: OutcomeTable::default(), probe_path: None }

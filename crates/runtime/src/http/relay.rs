@@ -6,9 +6,9 @@ use bytes::Bytes;
 use curtail_kernel::Outcome;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::{Settings, grpc};
-use super::message::BodySender;
 use super::incoming::Incoming;
+use super::message::BodySender;
+use super::{Settings, grpc};
 use crate::failure::Failure;
 use crate::transport::CopyHandle;
 
@@ -32,7 +32,15 @@ pub(super) struct Relay {
 
 impl Relay {
     pub(super) fn new(incoming: Incoming, settings: Settings, copy: CopyHandle) -> Self {
-        Self { incoming, settings, copy, last_progress: Instant::now(), unwanted: None, read: Bytes::new(), has_status: false }
+        Self {
+            incoming,
+            settings,
+            copy,
+            last_progress: Instant::now(),
+            unwanted: None,
+            read: Bytes::new(),
+            has_status: false,
+        }
     }
 
     /// Sends these bytes first, which were read before.

@@ -24,11 +24,8 @@ impl Upload {
     /// Relays what can be relayed now. The task is woken when there is more to do.
     pub(super) fn advance(&mut self, context: &mut Context<'_>) {
         while !self.is_over {
-            let done = if self.piece.is_empty() {
-                self.receive(context)
-            } else {
-                self.send(context)
-            };
+            let done =
+                if self.piece.is_empty() { self.receive(context) } else { self.send(context) };
             if done.is_pending() {
                 return;
             }

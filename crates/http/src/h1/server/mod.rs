@@ -124,18 +124,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         &self.stream
     }
 
-    /// Returns the stream and the bytes that were read from it, if the client has sent the preface of
-    /// HTTP/2 (RFC 9113 §3.4) instead of a request. Call it after
-    /// [`next_head`](Connection::next_head) has rejected the request.
-    ///
-    /// # Errors
-    /// Returns the connection if the client has sent something else.
-    pub fn into_http2(self) -> Result<(S, Bytes), Connection<S>> {
-        const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
-        if self.exchange.is_some() || !self.input.starts_with(PREFACE) {
-            return Err(self);
-        }
-        Ok((self.stream, self.input.freeze()))
+    /// Returns whether the client has sent the preface of HTTP/2 (RFC 9113 §3.4) instead of a request.
+    /// Call it after [`next_head`](Connection::next_head) has rejected the request.
+    pub fn is_http2(&self) -> bool {
+        self.exchange.is_none() && self.input.starts_with(b"PRI * HTTP/2.0\r\n\r\n")
+    }
+
+    /// Returns the stream, and the bytes that were read from it and not yet used.
+    pub fn into_parts(self) -> (S, Bytes) {
+        (self.stream, self.input.freeze())
     }
 
     /// Returns whether no byte of the next request has arrived. If so, closing the connection now
