@@ -36,7 +36,7 @@ pub(crate) struct Copy<T: Transport> {
 }
 
 enum Phase<R> {
-    /// Nobody has begun to send it.
+    /// It has not been sent.
     Unsent,
     /// Until the head of the response.
     Sending(Sending<R>),
@@ -88,7 +88,7 @@ impl<T: Transport> Copy<T> {
     }
 
     /// Stops the copy, which closes its connection. Returns whether the caller must report the end:
-    /// the copy may have ended before, and whoever polls it right now reports the end itself.
+    /// the copy may have ended before, and a poll that is running right now reports the end itself.
     pub(crate) fn stop(&self) -> bool {
         self.must_stop.store(true, Ordering::SeqCst);
         let taken = match self.phase.try_lock() {

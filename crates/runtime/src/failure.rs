@@ -75,6 +75,17 @@ impl Failure {
         }
     }
 
+    /// The failure that an error of HTTP/2 means.
+    pub(crate) fn of_http2(error: &h2::Error) -> Self {
+        match error.reason() {
+            Some(reason) if error.is_reset() && error.is_remote() => {
+                Self::StreamReset(reason.into())
+            }
+            Some(_) => Self::BadResponse(BadResponse::NotHttp),
+            None => error.get_io().map_or(Self::Reset, |error| Self::Io(error.kind())),
+        }
+    }
+
     /// Returns the kind of the failure, for labels of metrics.
     #[must_use]
     pub fn cause(&self) -> Cause {

@@ -51,7 +51,7 @@ impl<T: Transport> Reply<T> {
 
     /// Leaves the copies of a query that has ended.
     fn leave(&mut self, unsent: impl IntoIterator<Item = Arc<Copy<T>>>) {
-        // Copies that nobody has begun to send hold slots, too.
+        // Copies that have not been sent hold slots, too.
         for copy in unsent {
             if copy.stop() {
                 self.inner.stopped(copy.id());

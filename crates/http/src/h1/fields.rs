@@ -6,8 +6,7 @@ use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
 
 use crate::h1::framing::{Digest, Framing, Version};
-use crate::h1::token::{is_named, list};
-use crate::h1::write::put_field;
+use crate::h1::token::{is_named, list, put_field};
 
 /// A range of the bytes of a head. Heads are shorter than 2^32 bytes: `HEAD_BYTES_MAX`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -3,8 +3,30 @@
 use bytes::BytesMut;
 
 use crate::h1::fields::Fields;
-use crate::h1::token::{is_token, is_value};
-use crate::h1::write::{WriteError, put_field};
+use crate::h1::token::{is_token, is_value, put_field};
+
+/// Why a head is not written: a recipient could read it as something else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// The method is not a token.
+    #[error("the method is not a token")]
+    Method,
+    /// The target is empty or has bytes other than visible ASCII.
+    #[error("the target is empty or has bytes other than visible ASCII")]
+    Target,
+    /// A field name is not a token.
+    #[error("a field name is not a token")]
+    FieldName,
+    /// A field value has a control byte such as CR, LF or NUL.
+    #[error("a control byte in a field value")]
+    FieldValue,
+    /// The status code may not be sent here.
+    #[error("status code {0} cannot be sent here")]
+    Status(u16),
+    /// A request body cannot last until the close.
+    #[error("a request body needs a length")]
+    UntilClose,
+}
 
 /// Header fields that can be written: an iterator of names and values, [`Relayed`] for the fields of
 /// a received head, or [`Joined`] for both.

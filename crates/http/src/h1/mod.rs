@@ -98,12 +98,12 @@ mod write;
 pub use body::{BodyDecoder, BodyError, Decoded, IncompleteBody};
 pub use fields::{Fields, is_hop_by_hop};
 pub use framing::{Framing, FramingFault, Version};
-pub use header_lines::{HeaderLines, Joined, Relayed};
+pub use header_lines::{HeaderLines, Joined, Relayed, WriteError};
 pub use limits::{HEAD_BYTES_MAX, HEADERS_MAX, Limits, Timeouts};
 pub use reject::Reject;
 pub use request::{RequestHead, parse_request};
 pub use response::{BadResponse, ResponseHead, parse_response};
 pub use write::{
-    BodyLength, LAST_CHUNK, NO_HEADERS, Persistence, WriteError, check_request_line, reason_phrase,
+    BodyLength, LAST_CHUNK, NO_HEADERS, Persistence, check_request_line, reason_phrase,
     write_chunk, write_lines, write_request, write_request_of_lines, write_response_head,
 };

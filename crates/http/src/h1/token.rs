@@ -1,4 +1,6 @@
-//! Checks tokens and field values (RFC 9110 §5.5, §5.6.2).
+//! Checks tokens and field values (RFC 9110 §5.5, §5.6.2), and appends fields.
+
+use bytes::BytesMut;
 
 /// True for the bytes of a token: method and field names.
 pub(crate) const fn is_token_byte(byte: u8) -> bool {
@@ -107,6 +109,15 @@ static TOKEN: [bool; 256] = {
     }
     table
 };
+
+/// Appends the line of a field. Constants are copied without calls.
+#[inline]
+pub(crate) fn put_field(buf: &mut BytesMut, name: &[u8], value: &[u8]) {
+    buf.extend_from_slice(name);
+    buf.extend_from_slice(b": ");
+    buf.extend_from_slice(value);
+    buf.extend_from_slice(b"\r\n");
+}
 
 #[cfg(test)]
 mod tests {

@@ -7,8 +7,8 @@
 
 use bytes::{BufMut, BytesMut};
 
-use crate::h1::header_lines::HeaderLines;
-use crate::h1::token::{is_named, is_token};
+use crate::h1::header_lines::{HeaderLines, WriteError};
+use crate::h1::token::{is_named, is_token, put_field};
 
 /// An empty list of header fields, to be passed to the writers as `headers`.
 pub const NO_HEADERS: [(&str, &str); 0] = [];
@@ -38,29 +38,6 @@ pub enum Persistence {
     Close,
     /// `Connection: keep-alive`, which HTTP/1.0 clients require.
     KeepAlive,
-}
-
-/// Why a head is not written: a recipient could read it as something else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum WriteError {
-    /// The method is not a token.
-    #[error("the method is not a token")]
-    Method,
-    /// The target is empty or has bytes other than visible ASCII.
-    #[error("the target is empty or has bytes other than visible ASCII")]
-    Target,
-    /// A field name is not a token.
-    #[error("a field name is not a token")]
-    FieldName,
-    /// A field value has a control byte such as CR, LF or NUL.
-    #[error("a control byte in a field value")]
-    FieldValue,
-    /// The status code may not be sent here.
-    #[error("status code {0} cannot be sent here")]
-    Status(u16),
-    /// A request body cannot last until the close.
-    #[error("a request body needs a length")]
-    UntilClose,
 }
 
 /// Appends the head of an HTTP/1.1 request to `buf`. The caller passes `Host` among the headers.
@@ -196,15 +173,6 @@ fn write_end(buf: &mut BytesMut, body: BodyLength, persistence: Persistence) {
         Persistence::Close => put_field(buf, b"connection", b"close"),
         Persistence::KeepAlive => put_field(buf, b"connection", b"keep-alive"),
     }
-    buf.extend_from_slice(b"\r\n");
-}
-
-/// Appends the line of a field. Constants are copied without calls.
-#[inline]
-pub(crate) fn put_field(buf: &mut BytesMut, name: &[u8], value: &[u8]) {
-    buf.extend_from_slice(name);
-    buf.extend_from_slice(b": ");
-    buf.extend_from_slice(value);
     buf.extend_from_slice(b"\r\n");
 }
 

@@ -603,7 +603,7 @@ async fn a_stream_that_is_not_read_stops_no_other_stream() {
     for _ in 0..10 {
         assert_eq!(client.get("/").await.text(), "hello");
     }
-    // The slot of each response that fits the buffers is free, although nobody has read it.
+    // The slot of each response that fits the buffers is free, although the client has not read it.
     eventually("free slots", async || {
         proxy.status().await["services"][0]["shards"][0]["servers"][0]["busy"] == 0
     })

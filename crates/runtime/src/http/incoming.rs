@@ -246,22 +246,11 @@ fn failed(error: &h2::Error, link: &Link) -> SendError {
             link.close();
             SendError::Closed
         }
-        _ => SendError::Failed(failure(error)),
+        _ => SendError::Failed(Failure::of_http2(error)),
     }
 }
 
 /// Why a body has no end.
 fn incomplete(error: &h2::Error) -> Failure {
-    if error.is_io() { Failure::Incomplete } else { failure(error) }
-}
-
-/// The failure that an error of HTTP/2 means.
-pub(super) fn failure(error: &h2::Error) -> Failure {
-    match error.reason() {
-        Some(reason) if error.is_reset() && error.is_remote() => {
-            Failure::StreamReset(reason.into())
-        }
-        Some(_) => Failure::BadResponse(BadResponse::NotHttp),
-        None => error.get_io().map_or(Failure::Reset, |error| Failure::Io(error.kind())),
-    }
+    if error.is_io() { Failure::Incomplete } else { Failure::of_http2(error) }
 }

@@ -11,7 +11,6 @@ use h2::client::SendRequest;
 use tokio::time::{Instant, timeout};
 
 use super::Settings;
-use super::incoming::failure;
 use crate::failure::Failure;
 
 /// The number of bytes that a server may send on a stream before we have relayed them.
@@ -111,7 +110,7 @@ impl Multiplexed {
             .initial_max_send_streams(1)
             .max_concurrent_reset_streams(RESET_STREAMS_MAX);
         let handshake = builder.handshake::<_, Bytes>(stream).await;
-        let (sender, mut connection) = handshake.map_err(|error| failure(&error))?;
+        let (sender, mut connection) = handshake.map_err(|error| Failure::of_http2(&error))?;
         let mut pings = connection.ping_pong();
         let shared = Arc::new(Shared {
             sender,
@@ -120,7 +119,7 @@ impl Multiplexed {
             last_used: Mutex::new(Instant::now()),
         });
         let of_connection = Arc::downgrade(&shared);
-        // The task ends when the connection ends, or when nobody holds a sender.
+        // The task ends when the connection ends, or when no sender is left.
         tokio::spawn(async move {
             let _ = connection.await;
             if let Some(shared) = of_connection.upgrade() {

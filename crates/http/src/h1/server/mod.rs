@@ -28,11 +28,11 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
 
 use crate::h1::framing::Version;
+use crate::h1::header_lines::WriteError;
 use crate::h1::io::fill;
 use crate::h1::limits::{Limits, Timeouts};
 use crate::h1::reject::Reject;
 use crate::h1::request::RequestHead;
-use crate::h1::write::WriteError;
 
 /// Why a [`Connection`] serves no further request.
 #[derive(Debug, thiserror::Error)]

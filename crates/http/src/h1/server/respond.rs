@@ -10,11 +10,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Connection, Exchange, ServerError, deadline, millis};
 use crate::h1::framing::Version;
-use crate::h1::header_lines::HeaderLines;
+use crate::h1::header_lines::{HeaderLines, WriteError};
 use crate::h1::reject::Reject;
 use crate::h1::write::{
-    BodyLength, LAST_CHUNK, Persistence, WriteError, reason_phrase, write_chunk_line,
-    write_response_head,
+    BodyLength, LAST_CHUNK, Persistence, reason_phrase, write_chunk_line, write_response_head,
 };
 
 /// Data up to this size is copied behind what is already rendered, in bytes, so that it all leaves
