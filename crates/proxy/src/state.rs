@@ -85,7 +85,8 @@ impl Proxy {
             }
             services.push(service);
         }
-        let tls = config.listen.https.as_ref().map(|(_, spec)| ServerTls::load(spec)).transpose()?;
+        let tls =
+            config.listen.https.as_ref().map(|(_, spec)| ServerTls::load(spec)).transpose()?;
         Ok(Self { sidecar, services, metrics, tls, config, ignored_lines: LogLimit::new() })
     }
 

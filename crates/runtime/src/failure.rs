@@ -67,9 +67,7 @@ impl Failure {
             | Self::StreamReset(_)
             | Self::Incomplete
             | Self::Io(_)
-            | Self::Stalled(_) => {
-                Outcome::Failed(Fault::Reset)
-            }
+            | Self::Stalled(_) => Outcome::Failed(Fault::Reset),
             Self::BodyTooLarge(_) => Outcome::OverLimit,
             Self::BadResponse(why) if why.is_over_a_limit() => Outcome::OverLimit,
             Self::BadResponse(_) | Self::Panicked => Outcome::Failed(Fault::Malformed),

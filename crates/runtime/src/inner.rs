@@ -378,9 +378,8 @@ impl<T: Transport> Inner<T> {
                     };
                     let Some(flight) = flight else { continue };
                     (flight.won, flight.heard) = (true, true);
-                    effects.end(queries, query, |pending| {
-                        Ok(answer(pending, flight, response, now))
-                    });
+                    effects
+                        .end(queries, query, |pending| Ok(answer(pending, flight, response, now)));
                 }
                 Action::Fail { query, why, copy } => {
                     // If the copy that failed is still running, it has only been silent for too

@@ -55,7 +55,6 @@ pub(crate) struct Pending<T: Transport> {
     ticket: u64,
 }
 
-
 pub(crate) struct Queries<T: Transport> {
     slab: Slab<Pending<T>>,
     tickets: u64,

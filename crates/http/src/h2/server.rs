@@ -25,6 +25,8 @@ const PIECE_BYTES: usize = 16 << 10;
 pub struct Exchange {
     body: RecvStream,
     has_body: bool,
+    /// The client waits for `100 Continue` before it sends the body (RFC 9110 §10.1.1).
+    expects_continue: bool,
     response: Response,
     is_head: bool,
     timeouts: Timeouts,
@@ -51,14 +53,24 @@ impl Exchange {
         let ends = body.is_end_stream();
         let head = super::request_head(&parts, ends, limits);
         let is_head = parts.method == http::Method::HEAD;
+        let expects_continue = parts
+            .headers
+            .get(http::header::EXPECT)
+            .is_some_and(|expected| expected.as_bytes().eq_ignore_ascii_case(b"100-continue"));
         let response = Response::Waits(respond);
-        (Exchange { body, has_body: !ends, response, is_head, timeouts }, head)
+        let exchange =
+            Exchange { body, has_body: !ends, expects_continue, response, is_head, timeouts };
+        (exchange, head)
     }
 
     /// Reads the body of the request, which may have at most `limit` bytes.
     pub async fn read_body(&mut self, limit: usize) -> Result<Bytes, ServerError> {
         if !std::mem::take(&mut self.has_body) {
             return Ok(Bytes::new());
+        }
+        if let (true, Response::Waits(respond)) = (self.expects_continue, &mut self.response) {
+            let interim = to_response(100, [] as [(&str, &str); 0], None)?;
+            respond.send_informational(interim).map_err(gone)?;
         }
         let until = deadline(self.timeouts.body);
         let (mut first, mut rest) = (Bytes::new(), BytesMut::new());

@@ -305,7 +305,9 @@ async fn roundtrip(bodies: &[(usize, bool, bool)], pipe_bytes: usize) {
         for &(_, _, chunked) in bodies {
             let request = server.next_request().await.unwrap().unwrap();
             if chunked {
-                server.start_response(200, curtail_http::h1::NO_HEADERS, BodyLength::Chunked).unwrap();
+                server
+                    .start_response(200, curtail_http::h1::NO_HEADERS, BodyLength::Chunked)
+                    .unwrap();
                 for part in request.body.chunks(5000) {
                     server.write_body(part).await.unwrap();
                 }

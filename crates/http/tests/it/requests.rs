@@ -4,7 +4,9 @@ use std::time::Instant;
 
 use crate::common::{all_verdicts, cuts, head_limits, nearly};
 use bytes::BytesMut;
-use curtail_http::h1::{Framing, Limits, Reject, RequestHead, Version, is_hop_by_hop, parse_request};
+use curtail_http::h1::{
+    Framing, Limits, Reject, RequestHead, Version, is_hop_by_hop, parse_request,
+};
 use proptest::prelude::*;
 
 fn parse(bytes: &[u8]) -> Result<Option<RequestHead>, Reject> {

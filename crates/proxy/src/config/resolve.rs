@@ -175,7 +175,5 @@ fn addresses(tables: &Tables<'_>, services: &[Service], listen: &Listen, report:
 fn replica_span(raw: &raw::Service, server: &Address) -> Option<Range<usize>> {
     let shards = each(raw.shard.as_ref()).into_iter();
     let mut replicas = shards.filter_map(|(shard, _)| shard.replicas.as_ref()).flat_map(Given::get);
-    replicas
-        .find(|given| address::replica(given.get()).as_ref() == Ok(server))
-        .map(Given::span)
+    replicas.find(|given| address::replica(given.get()).as_ref() == Ok(server)).map(Given::span)
 }

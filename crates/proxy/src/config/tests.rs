@@ -351,7 +351,8 @@ fn shards_that_share_servers_share_a_cell() {
     for cell in &cells.cells {
         assert_eq!(cell.topology.check(), Ok(()));
         assert!(cell.topology.servers.iter().all(|server| server.slots == 2));
-        let addresses: Vec<_> = cell.servers.iter().map(|&at| service.servers[at].clone()).collect();
+        let addresses: Vec<_> =
+            cell.servers.iter().map(|&at| service.servers[at].clone()).collect();
         assert_eq!(cell.addresses, addresses);
         service
             .policy

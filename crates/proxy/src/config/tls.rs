@@ -61,10 +61,8 @@ fn server(given: &Given<raw::ListenTls>, report: &mut Report<'_>) -> Option<Serv
     let mut certificates = Vec::new();
     for (table, at) in &tables {
         match (&table.cert, &table.key) {
-            (Some(cert), Some(key)) => certificates.push(CertificateFiles {
-                cert: path(cert, report),
-                key: path(key, report),
-            }),
+            (Some(cert), Some(key)) => certificates
+                .push(CertificateFiles { cert: path(cert, report), key: path(key, report) }),
             _ => {
                 let fix = "write { cert = \"FILE\", key = \"FILE\" }";
                 report.missing(at, "this certificate lacks its cert or its key", fix);
@@ -123,11 +121,7 @@ fn path(given: &Given<String>, report: &Report<'_>) -> PathBuf {
 }
 
 /// Reports the error of files that cannot be loaded.
-fn loads<T>(
-    loaded: Result<(), TlsError>,
-    given: &Given<T>,
-    report: &mut Report<'_>,
-) -> bool {
+fn loads<T>(loaded: Result<(), TlsError>, given: &Given<T>, report: &mut Report<'_>) -> bool {
     match loaded {
         Ok(()) => true,
         Err(error) => {

@@ -3,8 +3,8 @@
 use std::future::Future;
 
 use bytes::Bytes;
-use curtail_http::h1::server::{Connection, ServerError};
 use curtail_http::h1::BodyLength;
+use curtail_http::h1::server::{Connection, ServerError};
 use curtail_http::h2::server::Exchange;
 use curtail_net::Stream;
 use http::HeaderMap;

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use curtail_net::{HandshakeError, ServerTls, Stream};
 use curtail_runtime::accept::{Accepted, Acceptor, clients_max, open_files};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::io::AsyncWriteExt as _;
 use tokio::time::{Instant, timeout};
 
 use crate::metrics::Rejection;

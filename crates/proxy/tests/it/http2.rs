@@ -12,7 +12,9 @@ use crate::harness::http2::{
     Act, Backend2, DATA, END_HEADERS, END_STREAM, Fate, HEADERS, Http2Client, PREFACE, RawClient,
     SETTINGS, Seen2, frame, goaway, hpack, raw_backend, request, values, whole,
 };
-use crate::harness::{Backend, Client, HELLO, Proxy, Step, config, eventually, say, service};
+use crate::harness::{
+    Backend, Client, HELLO, Proxy, Step, config, eventually, say, service, within,
+};
 
 const H2: &str = "protocol = \"h2\"";
 const SLOTS: &str = "protocol = \"h2\"\nslots = 99\ncancel = \"reset\"";
@@ -59,7 +61,8 @@ impl Echo {
             Backend::new(|seen| {
                 let (length, is_head) = (seen.body.len(), seen.line().starts_with("HEAD"));
                 let hops = "connection: x-hop\r\nx-hop: 1\r\nkeep-alive: timeout=5";
-                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n{hops}\r\nx-a: 1");
+                let head =
+                    format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n{hops}\r\nx-a: 1");
                 let head = match seen.line().split(' ').nth(1) {
                     Some("/204") => "HTTP/1.1 204 No Content\r\nx-a: 1".to_owned(),
                     Some("/304") => "HTTP/1.1 304 Not Modified\r\nx-a: 1".to_owned(),
@@ -204,7 +207,10 @@ async fn messages_pass_between_all_versions() {
             assert_eq!(response.values("transfer-encoding").is_empty(), client_http2, "{case}");
         }
         let head = client.send("HEAD", "/", &[], b"").await;
-        assert_eq!((&*head.line, head.body.len(), head.values("content-length").len()), ("200", 0, 1));
+        assert_eq!(
+            (&*head.line, head.body.len(), head.values("content-length").len()),
+            ("200", 0, 1)
+        );
         for status in ["204", "304"] {
             let response = client.send("GET", &format!("/{status}"), &[], b"").await;
             assert_eq!((&*response.line, response.body.len()), (status, 0));
@@ -509,11 +515,9 @@ async fn a_server_that_permits_few_streams_gets_more_connections() {
 async fn a_client_that_resets_a_stream_abandons_this_request_only() {
     let script = |seen: &Seen2| match seen.path() {
         "/head" => vec![Act::Hang],
-        "/body" => vec![
-            Act::Head(200, vec![], false),
-            Act::Data(b"begun".into(), false),
-            Act::Hang,
-        ],
+        "/body" => {
+            vec![Act::Head(200, vec![], false), Act::Data(b"begun".into(), false), Act::Hang]
+        }
         _ => [vec![Act::Gate], whole("hello")].concat(),
     };
     let backend = Backend2::new(script).await;
@@ -807,7 +811,8 @@ async fn interim_responses_are_skipped() {
 
 #[tokio::test]
 async fn a_server_of_http1_in_place_of_http2_gets_502() {
-    let backend = Backend::new(|_| vec![say("HTTP/1.1 400 Bad Request\r\n\r\n"), Step::Close]).await;
+    let backend =
+        Backend::new(|_| vec![say("HTTP/1.1 400 Bad Request\r\n\r\n"), Step::Close]).await;
     let proxy = before("", H2, backend.address).await;
     let reply = Http2Client::connect(proxy.http).await.post("/", b"x").await;
     assert_eq!(reply.status, 502, "{}", reply.text());
@@ -895,10 +900,8 @@ async fn draining_finishes_running_streams_and_refuses_new_ones() {
     proxy.drain();
     idle.ended().await.expect("a clean end");
     // Once GOAWAY has arrived, the client sends nothing more.
-    eventually("GOAWAY", async || {
-        client.try_start(request("GET", "/late"), true).await.is_err()
-    })
-    .await;
+    eventually("GOAWAY", async || client.try_start(request("GET", "/late"), true).await.is_err())
+        .await;
     backend.open(99);
     for stream in running {
         assert_eq!(stream.reply().await.expect("a reply").text(), "hello");
@@ -936,4 +939,146 @@ async fn a_body_that_stalls_gets_408() {
     assert_eq!(stream.reply().await.expect("a reply").status, 408);
     assert_eq!(client.get("/").await.text(), "hello");
     assert_eq!(backend.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn the_same_targets_and_hosts_pass_in_both_versions() {
+    let (old, new) = (Backend::responding(HELLO).await, Backend2::responding("hello").await);
+    let proxies = [before("", "", old.address).await, before("", H2, new.address).await];
+    let bytes = (b'!'..=b'~').map(|byte| format!("/a{}b", char::from(byte)));
+    let targets = bytes.map(|target| (target, "x"));
+    let hosts = ["x:80", "[::1]:80", "a_b", "127.1", "-"];
+    for (target, host) in targets.chain(hosts.map(|host| ("/".to_owned(), host))) {
+        let mut statuses = Vec::new();
+        for proxy in &proxies {
+            let mut client = proxy.client().await;
+            client.send(format!("GET {target} HTTP/1.1\r\nhost: {host}\r\n\r\n")).await;
+            statuses.push(client.response().await.status);
+        }
+        assert_eq!(statuses[0], statuses[1], "{target} {host}");
+        if statuses[0] == 200 {
+            let one = old.seen().pop().expect("a request");
+            let two = new.seen().pop().expect("a request");
+            // Some bytes are percent-encoded on the way.
+            let path = percent_encoding::percent_decode_str(two.path()).decode_utf8_lossy();
+            assert_eq!(one.line(), format!("GET {path} HTTP/1.1"));
+            assert_eq!(one.header("host"), [two.authority()]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_waits_for_100_may_send_its_body() {
+    let backend = Backend2::responding("hello").await;
+    let proxy = before("", H2, backend.address).await;
+    let client = Http2Client::connect(proxy.http).await;
+    let mut expecting = request("POST", "/");
+    expecting.headers_mut().append("expect", "100-continue".parse().expect("a value"));
+    let mut stream = client.start(expecting, false).await;
+    let response = &mut stream.response;
+    let interim =
+        within("100", std::future::poll_fn(|context| response.poll_informational(context)));
+    assert_eq!(interim.await.expect("a response").expect("no error").status(), 100);
+    stream.sending.send_data(Bytes::from_static(b"body"), true).expect("it can be sent");
+    assert_eq!(stream.reply().await.expect("a reply").text(), "hello");
+    let seen = backend.seen().remove(0);
+    assert_eq!((&*seen.body, seen.header("expect").len()), (&b"body"[..], 0));
+}
+
+#[tokio::test]
+async fn responses_that_are_not_valid_reach_no_client() {
+    const STATUS: (&str, &[u8]) = (":status", b"200");
+    for (fields, ends) in [
+        (vec![(":status", &b"101"[..])], true),
+        (vec![(":status", b"100")], true),
+        (vec![(":status", b"101")], false),
+        (vec![(":status", b"abc")], true),
+        (vec![(":status", b"999")], true),
+        (vec![(":status", b"")], true),
+        (vec![("x-a", b"1")], true),
+        (vec![STATUS, STATUS], true),
+        (vec![STATUS, ("connection", b"close")], true),
+        (vec![STATUS, ("transfer-encoding", b"chunked")], true),
+        (vec![STATUS, ("upgrade", b"x")], true),
+        (vec![STATUS, ("X-Upper", b"1")], true),
+        (vec![STATUS, ("x-line", b"1\r\nx-more: 2")], true),
+        (vec![STATUS, ("x bad", b"1")], true),
+        (vec![STATUS, ("content-length", b"5")], true),
+        (vec![STATUS, ("content-length", b"-5")], true),
+        (vec![STATUS, ("content-length", b"5"), ("content-length", b"6")], false),
+    ] {
+        let case = format!("{fields:?}");
+        let block = hpack(&fields);
+        let flags = if ends { END_HEADERS | END_STREAM } else { END_HEADERS };
+        let address = raw_backend(move |_, received| {
+            Some(match received.kind {
+                HEADERS if ends => frame(HEADERS, flags, received.stream, &block),
+                HEADERS => {
+                    let body = frame(DATA, END_STREAM, received.stream, b"hello");
+                    [frame(HEADERS, flags, received.stream, &block), body].concat()
+                }
+                _ => vec![],
+            })
+        })
+        .await;
+        let proxy = before("", H2, address).await;
+        let response = proxy.client().await.post("/", "x").await;
+        assert_eq!(response.status, 502, "{case}: {}", response.text());
+        proxy.idle().await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_goes_away_finishes_what_it_has_begun() {
+    let address = raw_backend(|connection, received| {
+        Some(match (received.kind, connection) {
+            (HEADERS, 0) => {
+                let head = frame(HEADERS, END_HEADERS, received.stream, &[0x88]);
+                let body = frame(DATA, END_STREAM, received.stream, b"first");
+                [goaway(received.stream), head, body].concat()
+            }
+            (HEADERS, _) => frame(HEADERS, END_HEADERS | END_STREAM, received.stream, &[0x88]),
+            _ => vec![],
+        })
+    })
+    .await;
+    let proxy = before("", H2, address).await;
+    let mut client = proxy.client().await;
+    assert_eq!(client.get("/").await.text(), "first");
+    for _ in 0..3 {
+        let response = client.post("/", "x").await;
+        assert_eq!((response.status, response.text()), (200, String::new()));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_accepts_no_stream_at_all_is_replaced_also_for_a_post() {
+    let bad = raw_backend(|_, received| match received.kind {
+        HEADERS => Some(goaway(0)),
+        _ => Some(vec![]),
+    })
+    .await;
+    let good = Backend2::responding("hello").await;
+    let lines = "protocol = \"h2\"\npolicy = \"round-robin\"\nretry_budget = 1.0";
+    let proxy = Proxy::start(&config("", &service(lines, &[bad, good.address]))).await;
+    let client = Http2Client::connect(proxy.http).await;
+    for requests in 1..5 {
+        assert_eq!(client.post("/", b"x").await.text(), "hello");
+        assert_eq!(good.seen().len(), requests);
+    }
+}
+
+#[tokio::test]
+async fn health_checks_and_load_probes_use_the_protocol_of_the_service() {
+    let backend = Backend2::new(|seen| match seen.path() {
+        "/health" => vec![Act::Head(503, vec![], true)],
+        _ => whole("hello"),
+    })
+    .await;
+    for (path, up) in [("/health", 0), ("/", 1)] {
+        let health = format!("health = {{ path = \"{path}\", interval = \"20ms\" }}");
+        let proxy = before("", &format!("{H2}\n{health}"), backend.address).await;
+        eventually("a check", async || backend.seen().iter().any(|seen| seen.path() == path)).await;
+        proxy.up(up).await;
+    }
 }

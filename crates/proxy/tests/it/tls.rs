@@ -163,7 +163,8 @@ async fn clients_choose_the_version_of_http() {
     }
     // The port without TLS remains.
     assert_eq!(proxy.get("/").await.text(), "hello");
-    let error = connect(&proxy, &Authority::new().client(&["h2"], None)).await.expect_err("a refusal");
+    let error =
+        connect(&proxy, &Authority::new().client(&["h2"], None)).await.expect_err("a refusal");
     assert!(error.to_string().contains("authority"), "{error}");
     proxy.disconnected().await;
 }
@@ -252,7 +253,8 @@ async fn tls_at_a_port_without_tls_gets_400() {
 async fn a_client_that_does_not_finish_its_handshake_is_disconnected() {
     let authority = Authority::new();
     let backend = Backend::responding(HELLO).await;
-    let listen = format!("header_timeout = \"100ms\"\n{}", listen(&authority.issue("localhost"), ""));
+    let listen =
+        format!("header_timeout = \"100ms\"\n{}", listen(&authority.issue("localhost"), ""));
     let proxy = Proxy::listening(&listen, "", &[&backend]).await;
     for begun in [&b""[..], b"\x16\x03", b"\x16\x03\x01\x02\x00"] {
         let mut client = Client::connect(proxy.https.expect("a port for TLS")).await;
@@ -415,7 +417,8 @@ async fn draining_waits_for_encrypted_connections() {
     let other = tokio::spawn(async move { client.get("/").await });
     backend.has_seen(2).await;
     proxy.drain();
-    eventually("connections are refused", async || TcpStream::connect(address).await.is_err()).await;
+    eventually("connections are refused", async || TcpStream::connect(address).await.is_err())
+        .await;
     backend.open(2);
     assert!(running.await.expect("no panic").expect("a response").ends_with("hello"));
     assert_eq!(other.await.expect("no panic").text(), "hello");
@@ -426,30 +429,48 @@ async fn draining_waits_for_encrypted_connections() {
 fn errors_in_settings_have_a_line_and_a_fix() {
     let authority = Authority::new();
     let (one, two) = (authority.issue("one"), authority.issue("two"));
-    let (ca, missing) = (quoted(&authority.ca()), quoted(&authority.folder.path().join("none.pem")));
+    let (ca, missing) =
+        (quoted(&authority.ca()), quoted(&authority.folder.path().join("none.pem")));
     let (cert, key, other) = (quoted(&one.cert), quoted(&one.key), quoted(&two.key));
     let https = "https = \"127.0.0.1:0\"";
     let listen = |tls: &str| format!("[listen]\n{https}\ntls = {tls}\n[[service]]\nname = \"s\"\n");
     let with = |lines: &str| format!("[[service]]\nname = \"s\"\n{lines}\n");
     let pair = |cert: &str, key: &str| format!("certificates = [{{ cert = {cert}, key = {key} }}]");
     for (text, line, parts) in [
-        (format!("[listen]\n{https}\n[[service]]\nname = \"s\"\n"), 2, &["no certificate", "[listen.tls]"][..]),
-        (format!("[listen]\ntls = {{ {} }}\n[[service]]\nname = \"s\"\n", pair(&cert, &key)), 2, &["https"]),
+        (
+            format!("[listen]\n{https}\n[[service]]\nname = \"s\"\n"),
+            2,
+            &["no certificate", "[listen.tls]"][..],
+        ),
+        (
+            format!("[listen]\ntls = {{ {} }}\n[[service]]\nname = \"s\"\n", pair(&cert, &key)),
+            2,
+            &["https"],
+        ),
         (listen("{ certificates = [] }"), 3, &["no certificate", "cert = \"FILE\""]),
         (listen(&format!("{{ certificates = [{{ cert = {cert} }}] }}")), 3, &["key"]),
         (listen(&format!("{{ {} }}", pair(&missing, &key))), 3, &["none.pem", "cannot be read"]),
         (listen(&format!("{{ {} }}", pair(&cert, &missing))), 3, &["none.pem", "cannot be read"]),
         (listen(&format!("{{ {} }}", pair(&cert, &other))), 3, &["two.key", "one.pem"]),
         (listen(&format!("{{ {} }}", pair(&key, &cert))), 3, &["one.key"]),
-        (listen(&format!("{{ {}, client_auth = \"required\" }}", pair(&cert, &key))), 3, &["client_ca"]),
+        (
+            listen(&format!("{{ {}, client_auth = \"required\" }}", pair(&cert, &key))),
+            3,
+            &["client_ca"],
+        ),
         (listen(&format!("{{ {}, client_auth = \"some\" }}", pair(&cert, &key))), 3, &["required"]),
         (with(&format!("tls = {{ ca = {missing} }}")), 3, &["none.pem", "cannot be read"]),
-        (with(&format!("tls = {{ ca = {ca}, cert = {cert} }}")), 3, &["belong together", "set both"]),
+        (
+            with(&format!("tls = {{ ca = {ca}, cert = {cert} }}")),
+            3,
+            &["belong together", "set both"],
+        ),
         (with(&format!("tls = {{ ca = {ca}, cert = {cert}, key = {other} }}")), 3, &["two.key"]),
         (with(&format!("tls = {{ ca = {ca}, name = \"a b\" }}")), 3, &["a b", "host name"]),
         (with("protocol = \"h3\""), 3, &["h2", "auto"]),
     ] {
-        let whole = format!("{text}[[service.shard]]\nname = \"0\"\nreplicas = [\"127.0.0.1:1\"]\n");
+        let whole =
+            format!("{text}[[service.shard]]\nname = \"0\"\nreplicas = [\"127.0.0.1:1\"]\n");
         let errors = match curtail_proxy::config::parse("test.toml", &whole) {
             Ok(_) => panic!("no error in\n{whole}"),
             Err(errors) => errors.to_string(),

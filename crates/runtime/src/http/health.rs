@@ -9,8 +9,8 @@ use std::time::Duration;
 use curtail_kernel::{Outcome, ServerId};
 use tokio::time::{sleep, timeout};
 
-use super::message::Request;
 use super::Http;
+use super::message::Request;
 use crate::cell::Cell;
 use crate::failure::Failure;
 use crate::observe::ProbeFailure;

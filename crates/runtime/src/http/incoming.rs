@@ -185,7 +185,9 @@ fn incomplete(error: &h2::Error) -> Failure {
 /// The failure that an error of HTTP/2 means.
 pub(super) fn failure(error: &h2::Error) -> Failure {
     match error.reason() {
-        Some(reason) if error.is_reset() && error.is_remote() => Failure::StreamReset(reason.into()),
+        Some(reason) if error.is_reset() && error.is_remote() => {
+            Failure::StreamReset(reason.into())
+        }
         Some(_) => Failure::BadResponse(BadResponse::NotHttp),
         None => error.get_io().map_or(Failure::Reset, |error| Failure::Io(error.kind())),
     }

@@ -95,10 +95,7 @@ pub struct Http {
 impl Http {
     /// Creates a transport to the servers of a topology. The servers are in the order of the
     /// topology.
-    pub fn new<R: Into<Replica>>(
-        servers: impl IntoIterator<Item = R>,
-        settings: Settings,
-    ) -> Self {
+    pub fn new<R: Into<Replica>>(servers: impl IntoIterator<Item = R>, settings: Settings) -> Self {
         let upstream = |replica: R| Upstream::new(replica.into(), settings);
         let upstreams = servers.into_iter().map(upstream).collect();
         Self { upstreams, settings, outcomes: OutcomeTable::default(), probe_path: None }

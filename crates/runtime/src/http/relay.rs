@@ -6,8 +6,8 @@ use bytes::Bytes;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Settings;
-use super::message::BodySender;
 use super::incoming::Incoming;
+use super::message::BodySender;
 use crate::failure::Failure;
 use crate::transport::CopyHandle;
 

@@ -177,7 +177,7 @@ impl<'a> Conductor<'a> {
                 if let Some(client) = self.clients[query as usize].take() {
                     client.leave();
                 }
-            },
+            }
             What::Up(server) => self.cell.server_up(ServerId(server)),
             What::Unhealthy(server) => self.cell.server_unhealthy(ServerId(server), true),
             What::Drain(server) => self.cell.server_draining(ServerId(server)),
@@ -275,9 +275,7 @@ impl<'a> Conductor<'a> {
                 let waits = client.is_some_and(|client| !client.has_result());
                 Ok(waits.then(|| format!("for the client of q{} to get its result", query.0)))
             }
-            Action::Eject { .. }
-            | Action::Restore { .. }
-            | Action::Probe { .. } => Ok(None),
+            Action::Eject { .. } | Action::Restore { .. } | Action::Probe { .. } => Ok(None),
         }
     }
 

@@ -127,6 +127,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     ///
     /// # Errors
     /// Returns the connection if the client has sent something else.
+    #[expect(clippy::result_large_err, reason = "the connection is moved once, and rarely")]
     pub fn into_http2(self) -> Result<(S, Bytes), Connection<S>> {
         const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
         if self.exchange.is_some() || !self.input.starts_with(PREFACE) {

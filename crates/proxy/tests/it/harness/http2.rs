@@ -495,11 +495,8 @@ fn status(block: &[u8]) -> u16 {
     let mut status = 0;
     for _ in 0..3 {
         let short = bits >> (left - 5) & 0x1f;
-        let (digit, length) = if short <= 2 {
-            (short, 5)
-        } else {
-            ((bits >> (left - 6) & 0x3f) - 0x19 + 3, 6)
-        };
+        let (digit, length) =
+            if short <= 2 { (short, 5) } else { ((bits >> (left - 6) & 0x3f) - 0x19 + 3, 6) };
         left -= length;
         status = status * 10 + u16::try_from(digit).expect("a digit");
     }
@@ -527,10 +524,15 @@ pub(crate) async fn raw_backend(
                 loop {
                     let received = read_frame(&mut stream).await?;
                     if matches!(received.kind, SETTINGS | PING) && received.flags == 0 {
-                        let acknowledgment = frame(received.kind, 1, 0, match received.kind {
-                            PING => &received.payload,
-                            _ => &[],
-                        });
+                        let acknowledgment = frame(
+                            received.kind,
+                            1,
+                            0,
+                            match received.kind {
+                                PING => &received.payload,
+                                _ => &[],
+                            },
+                        );
                         stream.write_all(&acknowledgment).await.ok()?;
                     }
                     let bytes = script(number, &received)?;
