@@ -179,7 +179,7 @@ impl<R> Phase<R> {
             Self::Unsent | Self::Over => return Poll::Pending,
         };
         match polled {
-            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(step)) => {
                 *self = Self::Over;
                 Poll::Ready(step)

@@ -102,11 +102,13 @@ async fn get(mut stream: Stream) -> std::io::Result<String> {
     .await
 }
 
+/// The protocol that was chosen for a connection, and whether the client had a certificate.
+type Chosen = (Option<String>, bool);
+
 /// Decrypts the connections of clients, and relays them to one server for each version of HTTP.
 struct Decrypting {
     address: SocketAddr,
-    /// The protocol that was chosen for each connection, and whether the client had a certificate.
-    chosen: Arc<Mutex<Vec<(Option<String>, bool)>>>,
+    chosen: Arc<Mutex<Vec<Chosen>>>,
 }
 
 impl Decrypting {
@@ -132,7 +134,7 @@ impl Decrypting {
         Self { address, chosen }
     }
 
-    fn chosen(&self) -> Vec<(Option<String>, bool)> {
+    fn chosen(&self) -> Vec<Chosen> {
         self.chosen.lock().expect("no panic under it").clone()
     }
 }

@@ -43,6 +43,7 @@ impl From<SendError> for Failure {
 }
 
 /// The body of a response. Dropping it before its end closes the connection, or resets the stream.
+#[expect(clippy::large_enum_variant, reason = "no allocation for a request of HTTP/1.1")]
 pub(super) enum Incoming {
     Http1 {
         stream: PooledStream,

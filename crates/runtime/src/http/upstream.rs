@@ -196,12 +196,14 @@ impl Upstream {
 }
 
 /// A connection that was just opened.
+#[expect(clippy::large_enum_variant, reason = "no allocation for a request of HTTP/1.1")]
 enum Fresh {
     Http1(PooledStream),
     Http2(Stream),
 }
 
 /// A connection that can carry a request.
+#[expect(clippy::large_enum_variant, reason = "no allocation for a request of HTTP/1.1")]
 enum Connection {
     Pooled(PooledStream),
     Shared(super::multiplexed::Link),
