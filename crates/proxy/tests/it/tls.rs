@@ -321,8 +321,11 @@ async fn replicas_that_cannot_prove_who_they_are_get_no_request() {
             (format!("ca = {}, name = \"leaf.example\"", ca(&stranger)), &tls, false),
             (format!("ca = {}, name = \"leaf.example\"", ca(&authority)), &plain, false),
         ] {
+            // A server without TLS waits for the rest of a request.
+            let timeout = if address == &plain { "200ms" } else { "10s" };
             let lines = format!(
                 "protocol = \"{protocol}\"\ntls = {{ {settings} }}\n\
+                 connect_timeout = \"{timeout}\"\n\
                  health = {{ path = \"/\", interval = \"20ms\", timeout = \"10s\" }}"
             );
             let seen = || {
