@@ -77,6 +77,10 @@ pub fn response_head(
     put_fields(&mut text, &parts.headers);
     let head = parse_response(&mut text, limits, to_head)?;
     let mut head = head.filter(|_| text.is_empty()).ok_or(BadResponse::Malformed("the head"))?;
+    if head.status() < 200 {
+        // The crate `h2` skips interim responses. This version has no upgrades (RFC 9113 §8.6).
+        return Err(BadResponse::Upgrade);
+    }
     let declared = match head.framing() {
         Framing::UntilClose => Framing::Empty,
         declared => declared,
@@ -196,8 +200,7 @@ pub fn to_request(outgoing: &Outgoing<'_>) -> Result<http::Request<()>, WriteErr
     let mut uri = http::uri::Parts::default();
     uri.scheme = Some(if outgoing.secure { Scheme::HTTPS } else { Scheme::HTTP });
     uri.authority = authority.transpose().map_err(|_| WriteError::FieldValue)?;
-    let target = PathAndQuery::try_from(outgoing.target).map_err(|_| WriteError::Target)?;
-    uri.path_and_query = Some(target);
+    uri.path_and_query = Some(path_and_query(outgoing.target)?);
     let mut request = http::Request::new(());
     *request.method_mut() =
         http::Method::from_bytes(outgoing.method.as_bytes()).map_err(|_| WriteError::Method)?;
@@ -205,6 +208,24 @@ pub fn to_request(outgoing: &Outgoing<'_>) -> Result<http::Request<()>, WriteErr
     *request.version_mut() = http::Version::HTTP_2;
     *request.headers_mut() = headers;
     Ok(request)
+}
+
+/// Parses a target. Percent-encodes bytes that the crate `http` does not accept, although clients of
+/// HTTP/1.1 send them.
+fn path_and_query(target: &str) -> Result<PathAndQuery, WriteError> {
+    if let Ok(target) = PathAndQuery::try_from(target) {
+        return Ok(target);
+    }
+    let mut encoded = String::with_capacity(target.len() + 16);
+    for char in target.chars() {
+        match char {
+            '"' | '<' | '>' | '\\' | '^' | '`' | '{' | '|' | '}' => {
+                encoded += &format!("%{:02X}", u32::from(char));
+            }
+            _ => encoded.push(char),
+        }
+    }
+    PathAndQuery::try_from(encoded).map_err(|_| WriteError::Target)
 }
 
 /// Adds `name: value` lines to a map.

@@ -26,6 +26,8 @@ const PIECE_BYTES: usize = 16 << 10;
 pub struct Exchange {
     /// `None` if there is no body, or if it was taken.
     body: Option<RecvStream>,
+    /// The client waits for `100 Continue` before it sends the body (RFC 9110 §10.1.1).
+    expects_continue: bool,
     response: Response,
     is_head: bool,
     is_grpc: bool,
@@ -56,8 +58,11 @@ impl Exchange {
         let kind = parts.headers.get(CONTENT_TYPE);
         let is_grpc = kind.is_some_and(|kind| kind.as_bytes().starts_with(GRPC));
         let response = Response::Waits(respond);
+        let expected = parts.headers.get(http::header::EXPECT);
+        let expects_continue =
+            expected.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
         let body = (!ends).then_some(body);
-        (Exchange { body, response, is_head, is_grpc, timeouts }, head)
+        (Exchange { body, expects_continue, response, is_head, is_grpc, timeouts }, head)
     }
 
     /// Returns whether the client expects a response of gRPC.
@@ -67,7 +72,7 @@ impl Exchange {
 
     /// Reads the body of the request, which may have at most `limit` bytes.
     pub async fn read_body(&mut self, limit: usize) -> Result<Bytes, ServerError> {
-        let Some(mut body) = self.body.take() else { return Ok(Bytes::new()) };
+        let Some(mut body) = self.take_body() else { return Ok(Bytes::new()) };
         let until = deadline(self.timeouts.body);
         let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
         loop {
@@ -94,7 +99,14 @@ impl Exchange {
 
     /// Takes the body of the request, to relay it while it arrives. Returns `None` if there is none.
     pub fn take_body(&mut self) -> Option<RecvStream> {
-        self.body.take()
+        let body = self.body.take()?;
+        if let (true, Response::Waits(respond)) = (self.expects_continue, &mut self.response) {
+            let mut interim = http::Response::new(());
+            *interim.status_mut() = http::StatusCode::CONTINUE;
+            // If it fails, the client has left, which the read of the body reports.
+            let _ = respond.send_informational(interim);
+        }
+        Some(body)
     }
 
     /// Resolves when the client has reset the stream, or when the connection has ended. Cancel safe.

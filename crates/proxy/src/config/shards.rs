@@ -44,12 +44,18 @@ pub(super) fn resolve(
 #[derive(Default)]
 struct Servers {
     list: Vec<Address>,
+    /// The servers by address. `localhost` is the same server as its IP address.
     index: BTreeMap<Address, usize>,
 }
 
 impl Servers {
     fn add(&mut self, address: Address) -> usize {
-        *self.index.entry(address.clone()).or_insert_with(|| {
+        let socket = address::socket(&address);
+        let key = socket.map_or_else(
+            || address.clone(),
+            |socket| Address::Tcp { host: socket.ip().to_string(), port: socket.port() },
+        );
+        *self.index.entry(key).or_insert_with(|| {
             self.list.push(address);
             self.list.len() - 1
         })

@@ -1,26 +1,12 @@
 //! Tests HTTP/2 on both sides: what passes, what is refused, and how streams and connections end.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use bytes::Bytes;
-use h2::Reason;
-use tokio::task::JoinSet;
 
 use crate::harness::http2::{
-    Act, Backend2, DATA, END_HEADERS, END_STREAM, Fate, HEADERS, Http2Client, PREFACE, RawClient,
-    SETTINGS, Seen2, frame, goaway, hpack, raw_backend, request, values, whole,
+    Act, Backend2, DATA, END_HEADERS, END_STREAM, Fate, GET, H2, HEADERS, Http2Client, PREFACE,
+    RawClient, SETTINGS, Seen2, before, frame, hpack, request, values,
 };
-use crate::harness::{Backend, Client, HELLO, Proxy, Step, config, eventually, say, service};
-
-const H2: &str = "protocol = \"h2\"";
-const SLOTS: &str = "protocol = \"h2\"\nslots = 99\ncancel = \"reset\"";
-
-/// Starts a proxy in front of one replica.
-async fn before(listen: &str, lines: &str, replica: SocketAddr) -> Proxy {
-    Proxy::start(&config(listen, &service(lines, &[replica]))).await
-}
+use crate::harness::{Backend, Client, HELLO, Proxy, say};
 
 /// A message, without regard to the version of HTTP.
 #[derive(Clone, Debug)]
@@ -308,10 +294,6 @@ async fn trailers_pass_without_a_body() {
 
 type Fields<'a> = &'a [(&'a str, &'a [u8])];
 
-/// A GET as fields.
-const GET: [(&str, &[u8]); 4] =
-    [(":method", b"GET"), (":scheme", b"http"), (":authority", b"x"), (":path", b"/")];
-
 /// Returns what becomes of a request that consists of these fields and this body.
 async fn fate(proxy: &Proxy, fields: Fields<'_>, body: Option<&[u8]>) -> Fate {
     let mut client = RawClient::connect(proxy.http).await;
@@ -324,24 +306,16 @@ async fn fate(proxy: &Proxy, fields: Fields<'_>, body: Option<&[u8]>) -> Fate {
     client.fate(1).await
 }
 
-#[tokio::test]
-async fn requests_that_two_servers_could_read_differently_reach_no_replica() {
-    const PROTOCOL_ERROR: Fate = Fate::Reset(1);
-    let backend = Backend::responding(HELLO).await;
-    let proxy = before("", "", backend.address).await;
-    assert_eq!(fate(&proxy, &GET, None).await, Fate::Status(200));
-    let with = |fields: Fields<'static>| [&GET[..], fields].concat();
-    let path = |path: &'static [u8]| {
-        let mut fields = GET.to_vec();
-        fields[3].1 = path;
-        fields
-    };
-    let authority = |authority: &'static [u8]| {
-        let mut fields = GET.to_vec();
-        fields[2].1 = authority;
-        fields
-    };
-    for fields in [
+/// A GET with more fields.
+fn with(fields: Fields<'static>) -> Vec<(&'static str, &'static [u8])> {
+    [&GET[..], fields].concat()
+}
+
+/// Requests that are not valid, or that two servers could read differently.
+fn ambiguous() -> Vec<Vec<(&'static str, &'static [u8])>> {
+    let path = |path| [&GET[..3], &[(":path", path)]].concat();
+    let authority = |authority| vec![GET[0], GET[1], (":authority", authority), GET[3]];
+    vec![
         with(&[("host", b"x"), ("host", b"x")]),
         with(&[("host", b"x"), ("host", b"y")]),
         with(&[("host", b"y")]),
@@ -391,7 +365,16 @@ async fn requests_that_two_servers_could_read_differently_reach_no_replica() {
         vec![(":method", b"G T"), GET[1], GET[2], GET[3]],
         vec![(":method", b""), GET[1], GET[2], GET[3]],
         vec![("x-first", b"1"), GET[0], GET[1], GET[2], GET[3]],
-    ] {
+    ]
+}
+
+#[tokio::test]
+async fn requests_that_two_servers_could_read_differently_reach_no_replica() {
+    const PROTOCOL_ERROR: Fate = Fate::Reset(1);
+    let backend = Backend::responding(HELLO).await;
+    let proxy = before("", "", backend.address).await;
+    assert_eq!(fate(&proxy, &GET, None).await, Fate::Status(200));
+    for fields in ambiguous() {
         let fate = fate(&proxy, &fields, None).await;
         let refused = [Fate::Status(400), Fate::Status(501), PROTOCOL_ERROR, Fate::Ended];
         assert!(refused.contains(&fate), "{fields:?}: {fate:?}");
@@ -460,481 +443,4 @@ async fn bodies_over_the_limit_get_413_and_other_streams_go_on() {
     assert_eq!(backend.seen().len(), 0);
     assert_eq!(client.post("/", &[0; 100_000]).await.text(), "hello");
     assert_eq!(backend.seen()[0].body.len(), 100_000);
-}
-
-#[tokio::test]
-async fn many_streams_share_one_connection() {
-    let backend = Backend2::new(|seen| {
-        let mut steps = vec![Act::Gate];
-        steps.extend(whole(&seen.path().repeat(1000)));
-        steps
-    })
-    .await;
-    let proxy = before("", SLOTS, backend.address).await;
-    let client = Arc::new(Http2Client::connect(proxy.http).await);
-    let mut tasks = JoinSet::new();
-    for at in 0..80 {
-        let client = Arc::clone(&client);
-        tasks.spawn(async move { (at, client.get(&format!("/{at}")).await) });
-    }
-    backend.has_seen(80).await;
-    proxy.load(80, 0, 80).await;
-    assert_eq!(backend.connections(), 1);
-    backend.open(80);
-    while let Some(done) = tasks.join_next().await {
-        let (at, reply) = done.expect("no panic");
-        assert_eq!((reply.status, reply.text()), (200, format!("/{at}").repeat(1000)));
-    }
-    proxy.idle().await;
-}
-
-#[tokio::test]
-async fn a_server_that_permits_few_streams_gets_more_connections() {
-    let backend = Backend2::limited(3, |_| [vec![Act::Gate], whole("hello")].concat()).await;
-    let proxy = before("", SLOTS, backend.address).await;
-    let client = Arc::new(Http2Client::connect(proxy.http).await);
-    backend.open(1);
-    // The proxy has received the limit before it has a response.
-    assert_eq!(client.get("/").await.text(), "hello");
-    let mut tasks = JoinSet::new();
-    for _ in 0..9 {
-        let client = Arc::clone(&client);
-        tasks.spawn(async move { client.get("/").await });
-    }
-    backend.has_seen(10).await;
-    assert!((3..=9).contains(&backend.connections()), "{}", backend.connections());
-    backend.open(9);
-    while let Some(done) = tasks.join_next().await {
-        assert_eq!(done.expect("no panic").text(), "hello");
-    }
-}
-
-#[tokio::test]
-async fn a_client_that_resets_a_stream_abandons_this_request_only() {
-    let script = |seen: &Seen2| match seen.path() {
-        "/head" => vec![Act::Hang],
-        "/body" => {
-            vec![Act::Head(200, vec![], false), Act::Data(b"begun".into(), false), Act::Hang]
-        }
-        _ => [vec![Act::Gate], whole("hello")].concat(),
-    };
-    let backend = Backend2::new(script).await;
-    let proxy = before("", SLOTS, backend.address).await;
-    let client = Arc::new(Http2Client::connect(proxy.http).await);
-    let head = client.start(request("GET", "/head"), true).await;
-    let body = client.start(request("GET", "/body"), true).await;
-    let other = {
-        let client = Arc::clone(&client);
-        tokio::spawn(async move { client.get("/other").await })
-    };
-    backend.has_seen(3).await;
-    // A response that is being relayed is no longer a live query, but holds its slot.
-    proxy.load(2, 0, 3).await;
-    head.reset(Reason::CANCEL);
-    proxy.load(1, 0, 2).await;
-    let cancelled = |path: &str| (path.to_owned(), Some(Reason::CANCEL));
-    eventually("a reset", async || backend.resets() == [cancelled("/head")]).await;
-    body.reset(Reason::CANCEL);
-    proxy.load(1, 0, 1).await;
-    let both = [cancelled("/head"), cancelled("/body")];
-    eventually("both resets", async || backend.resets() == both).await;
-    backend.open(1);
-    assert_eq!(other.await.expect("no panic").text(), "hello");
-    assert_eq!((backend.connections(), backend.closed()), (1, 0));
-    proxy.idle().await;
-    assert_eq!(proxy.count("curtail_requests_total", &[("outcome", "abandoned")]).await, 2);
-    // The slots are free.
-    backend.open(1);
-    assert_eq!(client.get("/").await.text(), "hello");
-}
-
-#[tokio::test]
-async fn a_reset_stream_resets_the_connection_to_a_server_of_http1() {
-    let backend = Backend::silent().await;
-    let proxy = before("", "cancel = \"reset\"", backend.address).await;
-    let client = Http2Client::connect(proxy.http).await;
-    for closed in 1..4 {
-        let stream = client.start(request("GET", "/"), true).await;
-        backend.has_seen(closed).await;
-        proxy.load(1, 0, 1).await;
-        stream.reset(Reason::CANCEL);
-        proxy.load(0, 0, 0).await;
-        eventually("the end", async || backend.closed() == closed).await;
-    }
-}
-
-#[tokio::test]
-async fn a_client_that_leaves_abandons_all_its_streams() {
-    let backend = Backend2::new(|_| vec![Act::Hang]).await;
-    let proxy = before("", SLOTS, backend.address).await;
-    let client = Http2Client::connect(proxy.http).await;
-    let mut streams = Vec::new();
-    for _ in 0..20 {
-        streams.push(client.start(request("GET", "/"), true).await);
-    }
-    proxy.load(20, 0, 20).await;
-    drop(client);
-    proxy.load(0, 0, 0).await;
-    eventually("the resets", async || backend.resets().len() == 20).await;
-    assert!(backend.resets().iter().all(|(_, reason)| *reason == Some(Reason::CANCEL)));
-    proxy.disconnected().await;
-    assert_eq!(backend.closed(), 0, "the connection to the server remains");
-}
-
-#[tokio::test]
-async fn a_stream_that_is_not_read_stops_no_other_stream() {
-    let large = "x".repeat(60_000);
-    let backend = Backend2::new(move |seen| match seen.path() {
-        "/whole" => whole(&large),
-        "/pieces" => vec![Act::Head(200, vec![], false), Act::Data(large.clone().into(), true)],
-        _ => whole("hello"),
-    })
-    .await;
-    // One slot: a stream that held it would stop all others.
-    let proxy = before("", "protocol = \"h2\"\ncancel = \"reset\"", backend.address).await;
-    let client = Http2Client::with_window(proxy.http, 10).await;
-    let mut unread = Vec::new();
-    for path in ["/whole", "/pieces", "/whole", "/pieces"] {
-        let mut stream = client.start(request("GET", path), true).await;
-        let response = (&mut stream.response).await.expect("a head");
-        assert_eq!(response.status(), 200);
-        unread.push((stream, response));
-    }
-    for _ in 0..10 {
-        assert_eq!(client.get("/").await.text(), "hello");
-    }
-    // The slot of each response that fits the buffers is free, although the client has not read it.
-    eventually("free slots", async || {
-        proxy.status().await["services"][0]["shards"][0]["servers"][0]["busy"] == 0
-    })
-    .await;
-    for (_, response) in &mut unread {
-        let mut body = 0;
-        while let Some(piece) = response.body_mut().data().await {
-            let piece = piece.expect("a whole body");
-            body += piece.len();
-            let flow = response.body_mut().flow_control();
-            flow.release_capacity(piece.len()).expect("it was received");
-        }
-        assert_eq!(body, 60_000);
-    }
-    proxy.idle().await;
-}
-
-#[tokio::test]
-async fn a_server_that_goes_away_before_a_request_gets_it_on_a_new_connection() {
-    for method in ["GET", "POST"] {
-        let posts = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&posts);
-        // The first connection serves one request and accepts no further one.
-        let ok = |stream| frame(HEADERS, END_HEADERS | END_STREAM, stream, &[0x88]);
-        let address = raw_backend(move |connection, received| {
-            Some(match (received.kind, connection, received.stream) {
-                (HEADERS, 0, 1) => ok(1),
-                (HEADERS, 0, _) => goaway(1),
-                (HEADERS, ..) => {
-                    counted.fetch_add(1, Ordering::SeqCst);
-                    ok(received.stream)
-                }
-                _ => vec![],
-            })
-        })
-        .await;
-        let proxy = before("", H2, address).await;
-        let client = Http2Client::connect(proxy.http).await;
-        let body = if method == "POST" { &b"hello"[..] } else { b"" };
-        for _ in 0..3 {
-            let reply = client.send(request(method, "/"), body).await.expect("a reply");
-            assert_eq!((reply.status, reply.text()), (200, String::new()), "{method}");
-        }
-        assert_eq!(posts.load(Ordering::SeqCst), 2, "{method}");
-        proxy.up(1).await;
-    }
-}
-
-#[tokio::test]
-async fn a_server_that_went_away_while_idle_gets_a_new_connection() {
-    let backend = Backend2::new(|seen| match seen.connection {
-        0 => [whole("hello"), vec![Act::Close]].concat(),
-        _ => whole("again"),
-    })
-    .await;
-    let proxy = before("", H2, backend.address).await;
-    let client = Http2Client::connect(proxy.http).await;
-    assert_eq!(client.post("/", b"x").await.text(), "hello");
-    eventually("the end", async || backend.closed() == 1).await;
-    // The end of the connection may arrive later than the request, so a GET comes first.
-    assert_eq!(client.get("/").await.text(), "again");
-    assert_eq!(client.post("/", b"x").await.text(), "again");
-    assert_eq!(backend.connections(), 2);
-}
-
-#[tokio::test]
-async fn a_refused_stream_is_sent_again() {
-    for method in ["GET", "POST"] {
-        let seen = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&seen);
-        let backend = Backend2::new(move |_| match counted.fetch_add(1, Ordering::SeqCst) {
-            1 => vec![Act::Reset(Reason::REFUSED_STREAM)],
-            _ => whole("hello"),
-        })
-        .await;
-        let proxy = before("", H2, backend.address).await;
-        let client = Http2Client::connect(proxy.http).await;
-        for _ in 0..2 {
-            let reply = client.send(request(method, "/"), b"").await.expect("a reply");
-            assert_eq!((reply.status, reply.text()), (200, "hello".into()), "{method}");
-        }
-        assert_eq!(seen.load(Ordering::SeqCst), 3, "{method}");
-        proxy.up(1).await;
-    }
-}
-
-#[tokio::test]
-async fn a_reset_before_the_response_is_not_repeated_for_a_post() {
-    for reason in [Reason::INTERNAL_ERROR, Reason::CANCEL, Reason::PROTOCOL_ERROR] {
-        let backend = Backend2::new(move |_| vec![Act::Reset(reason)]).await;
-        let proxy = before("", H2, backend.address).await;
-        let client = Http2Client::connect(proxy.http).await;
-        let reply = client.post("/", b"x").await;
-        assert_eq!(reply.status, 502, "{reason:?}: {}", reply.text());
-        assert_eq!(backend.seen().len(), 1, "{reason:?}");
-        proxy.idle().await;
-    }
-}
-
-#[tokio::test]
-async fn a_response_that_breaks_off_never_ends_cleanly() {
-    let long = || vec![("content-length", "1000000".to_owned())];
-    for end in [
-        vec![Act::Reset(Reason::INTERNAL_ERROR)],
-        vec![Act::Reset(Reason::NO_ERROR)],
-        vec![Act::Reset(Reason::CANCEL)],
-        vec![Act::Close],
-        vec![Act::Data(b"end".into(), true)],
-    ] {
-        for (fields, length_is_wrong) in [(vec![], false), (long(), true)] {
-            if !length_is_wrong && matches!(end[..], [Act::Data(..)]) {
-                continue;
-            }
-            let begun = vec![Act::Head(200, fields, false), Act::Data(b"hello".into(), false)];
-            // The client has the beginning before the end comes.
-            let steps = [begun, vec![Act::Gate], end.clone()].concat();
-            let case = format!("{steps:?}");
-            let backend = Backend2::new(move |_| steps.clone()).await;
-            let proxy = before("", H2, backend.address).await;
-            let client = Http2Client::connect(proxy.http).await;
-            let mut stream = client.start(request("GET", "/"), true).await;
-            let mut response = (&mut stream.response).await.expect("a head");
-            assert_eq!(response.status(), 200);
-            assert_eq!(response.body_mut().data().await.expect("data").expect("data"), "hello");
-            backend.open(1);
-            loop {
-                match response.body_mut().data().await {
-                    Some(Ok(_)) => {}
-                    Some(Err(error)) => {
-                        assert!(error.is_reset() && error.is_remote(), "{case}: {error}");
-                        break;
-                    }
-                    None => panic!("{case}: a clean end"),
-                }
-            }
-            // HTTP/1.1 clients see it, too.
-            let mut client = proxy.client().await;
-            client.ask("/").await;
-            client.receives("hello").await;
-            backend.open(1);
-            let response = client.response().await;
-            assert!(response.status == 200 && !response.whole, "{case}: {response:?}");
-            proxy.idle().await;
-            assert_eq!(proxy.count("curtail_requests_total", &[("outcome", "cut")]).await, 2);
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_server_that_dies_between_head_and_data_is_replaced() {
-    let head = |fields| Act::Head(200, fields, false);
-    let short = vec![head(vec![("content-length", "5".to_owned())]), Act::Close];
-    // A short response is read before it wins, so another replica can still respond.
-    let (dying, good) =
-        (Backend2::new(move |_| short.clone()).await, Backend2::responding("hello").await);
-    let lines = "protocol = \"h2\"\npolicy = \"round-robin\"\nretry_budget = 1.0";
-    let proxy = Proxy::start(&config("", &service(lines, &[dying.address, good.address]))).await;
-    let client = Http2Client::connect(proxy.http).await;
-    for _ in 0..4 {
-        assert_eq!(client.get("/").await.text(), "hello");
-    }
-    assert!(!dying.seen().is_empty());
-    // A POST is sent once.
-    let alone = before("", H2, dying.address).await;
-    let before = dying.seen().len();
-    let reply = Http2Client::connect(alone.http).await.post("/", b"x").await;
-    assert_eq!((reply.status, dying.seen().len()), (502, before + 1), "{}", reply.text());
-}
-
-#[tokio::test]
-async fn a_head_over_the_limit_is_not_retried_and_ejects_nothing() {
-    for length in [600, 3_000, 40_000] {
-        let fields = vec![("x-long", "y".repeat(length)), ("content-length", "0".to_owned())];
-        let backend = Backend2::new(move |_| vec![Act::Head(200, fields.clone(), true)]).await;
-        let lines = "protocol = \"h2\"\nmax_response_header_bytes = \"512B\"";
-        let proxy = before("", lines, backend.address).await;
-        let client = Http2Client::connect(proxy.http).await;
-        for requests in 1..=10 {
-            let reply = client.get("/").await;
-            assert_eq!(reply.status, 502, "{length}");
-            assert!(reply.text().contains("limit of the proxy"), "{length}: {}", reply.text());
-            assert_eq!(backend.seen().len(), requests, "{length}: not sent again");
-        }
-        let cause = [("cause", "head_too_large")];
-        assert!(proxy.metric("curtail_copy_failures_total", &cause).await > 9.5, "{length}");
-        assert!(proxy.metric("curtail_ejections_total", &[]).await < 0.5, "{length}");
-    }
-}
-
-#[tokio::test]
-async fn interim_responses_are_skipped() {
-    let backend = Backend2::new(|_| {
-        let interim = |status| Act::Head(status, vec![("link", "</a>".into())], false);
-        [vec![interim(103), interim(103), interim(102)], whole("hello")].concat()
-    })
-    .await;
-    let proxy = before("", H2, backend.address).await;
-    let reply = Http2Client::connect(proxy.http).await.get("/").await;
-    assert_eq!((reply.status, reply.text()), (200, "hello".into()));
-    assert_eq!(values(&reply.fields, "link"), [""; 0]);
-    assert_eq!(proxy.get("/").await.text(), "hello");
-}
-
-#[tokio::test]
-async fn a_server_of_http1_in_place_of_http2_gets_502() {
-    let backend =
-        Backend::new(|_| vec![say("HTTP/1.1 400 Bad Request\r\n\r\n"), Step::Close]).await;
-    let proxy = before("", H2, backend.address).await;
-    let reply = Http2Client::connect(proxy.http).await.post("/", b"x").await;
-    assert_eq!(reply.status, 502, "{}", reply.text());
-    proxy.idle().await;
-}
-
-#[tokio::test]
-async fn streams_that_are_reset_at_once_are_bounded_and_others_are_served() {
-    let backend = Backend2::new(|seen| match seen.path() {
-        "/reset" => vec![Act::Hang],
-        _ => whole("hello"),
-    })
-    .await;
-    let proxy = before("", SLOTS, backend.address).await;
-    let good = Http2Client::connect(proxy.http).await;
-    let mut fields = GET;
-    fields[3].1 = b"/reset";
-    // All frames at once: the streams are reset before they are accepted.
-    let mut client = RawClient::connect(proxy.http).await;
-    let mut bytes = Vec::new();
-    for at in 0..1_000 {
-        let stream = 2 * at + 1;
-        bytes.extend(frame(HEADERS, END_HEADERS | END_STREAM, stream, &hpack(&fields)));
-        bytes.extend(frame(3, 0, stream, &8_u32.to_be_bytes()));
-    }
-    client.send(&bytes).await;
-    for _ in 0..20 {
-        assert_eq!(good.get("/").await.text(), "hello");
-    }
-    assert_eq!(client.fate(u32::MAX).await, Fate::Ended, "the client is disconnected");
-    proxy.load(0, 0, 0).await;
-
-    // One after the other: each is abandoned.
-    let client = Http2Client::connect(proxy.http).await;
-    for _ in 0..300 {
-        let Ok(stream) = client.try_start(request("GET", "/reset"), true).await else { break };
-        tokio::task::yield_now().await;
-        stream.reset(Reason::CANCEL);
-    }
-    assert_eq!(good.get("/").await.text(), "hello");
-    proxy.load(0, 0, 0).await;
-}
-
-#[tokio::test]
-async fn a_list_of_fields_over_the_limit_is_refused() {
-    let backend = Backend::responding(HELLO).await;
-    let proxy = before("max_header_bytes = \"1KiB\"\nmax_headers = 20", "", backend.address).await;
-    let client = Http2Client::connect(proxy.http).await;
-    let long = |fields: usize, length: usize| {
-        let mut request = request("GET", "/");
-        for at in 0..fields {
-            let name: http::HeaderName = format!("x-{at}").parse().expect("a name");
-            request.headers_mut().append(name, "y".repeat(length).parse().expect("a value"));
-        }
-        request
-    };
-    for (fields, length) in [(1, 1_100), (1, 3_000), (21, 1), (100, 1)] {
-        let refused = client.send(long(fields, length), b"").await;
-        match &refused {
-            Ok(reply) => assert_eq!(reply.status, 431, "{fields} of {length}"),
-            Err(error) => assert!(error.is_reset(), "{fields} of {length}: {error}"),
-        }
-    }
-    let refused = Http2Client::connect(proxy.http).await.send(long(1, 100_000), b"").await;
-    let error = refused.expect_err("a list that is much too long ends the connection");
-    assert_eq!(error.reason(), Some(Reason::ENHANCE_YOUR_CALM));
-    assert_eq!(backend.seen().len(), 0);
-    let reply = client.send(long(5, 50), b"").await.expect("a reply");
-    assert_eq!(reply.text(), "hello");
-}
-
-#[tokio::test]
-async fn draining_finishes_running_streams_and_refuses_new_ones() {
-    let backend = Backend2::new(|_| [vec![Act::Gate], whole("hello")].concat()).await;
-    let mut proxy = before("", SLOTS, backend.address).await;
-    let mut client = Http2Client::connect(proxy.http).await;
-    let mut idle = Http2Client::connect(proxy.http).await;
-    backend.open(1);
-    assert_eq!(idle.get("/").await.text(), "hello");
-    let mut running = Vec::new();
-    for _ in 0..3 {
-        running.push(client.start(request("GET", "/"), true).await);
-    }
-    backend.has_seen(4).await;
-    proxy.drain();
-    idle.ended().await.expect("a clean end");
-    // Once GOAWAY has arrived, the client sends nothing more.
-    eventually("GOAWAY", async || client.try_start(request("GET", "/late"), true).await.is_err())
-        .await;
-    backend.open(99);
-    for stream in running {
-        assert_eq!(stream.reply().await.expect("a reply").text(), "hello");
-    }
-    client.ended().await.expect("a clean end");
-    assert_eq!(proxy.ended().await, 0, "no response was cut off");
-}
-
-#[tokio::test]
-async fn a_connection_that_is_idle_is_closed() {
-    let backend = Backend2::new(|_| [vec![Act::Gate], whole("hello")].concat()).await;
-    let listen = "idle_timeout = \"150ms\"\nheader_timeout = \"1s\"";
-    let proxy = before(listen, SLOTS, backend.address).await;
-    let mut client = Http2Client::connect(proxy.http).await;
-    let stream = client.start(request("GET", "/"), true).await;
-    backend.has_seen(1).await;
-    // A running request is not idleness, even if it lasts longer.
-    tokio::time::sleep(std::time::Duration::from_millis(400)).await; // tidy: real time
-    backend.open(1);
-    assert_eq!(stream.reply().await.expect("a reply").text(), "hello");
-    client.ended().await.expect("a clean end");
-    // A client that answers nothing is disconnected, too.
-    let mut silent = RawClient::connect(proxy.http).await;
-    assert_eq!(silent.fate(1).await, Fate::Ended);
-    proxy.disconnected().await;
-}
-
-#[tokio::test]
-async fn a_body_that_stalls_gets_408() {
-    let backend = Backend::responding(HELLO).await;
-    let proxy = before("body_timeout = \"100ms\"", "", backend.address).await;
-    let client = Http2Client::connect(proxy.http).await;
-    let mut stream = client.start(request("POST", "/"), false).await;
-    stream.sending.send_data(Bytes::from_static(b"begun"), false).expect("it can be sent");
-    assert_eq!(stream.reply().await.expect("a reply").status, 408);
-    assert_eq!(client.get("/").await.text(), "hello");
-    assert_eq!(backend.seen().len(), 1);
 }

@@ -8,6 +8,8 @@ mod failures;
 mod feedback;
 mod harness;
 mod http2;
+mod http2_faults;
+mod http2_streams;
 mod limits;
 mod noise;
 mod outcomes;

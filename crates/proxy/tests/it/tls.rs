@@ -102,11 +102,13 @@ async fn get(mut stream: Stream) -> std::io::Result<String> {
     .await
 }
 
+/// The protocol that was chosen for a connection, and whether the client had a certificate.
+type Chosen = (Option<String>, bool);
+
 /// Decrypts the connections of clients, and relays them to one server for each version of HTTP.
 struct Decrypting {
     address: SocketAddr,
-    /// The protocol that was chosen for each connection, and whether the client had a certificate.
-    chosen: Arc<Mutex<Vec<(Option<String>, bool)>>>,
+    chosen: Arc<Mutex<Vec<Chosen>>>,
 }
 
 impl Decrypting {
@@ -132,7 +134,7 @@ impl Decrypting {
         Self { address, chosen }
     }
 
-    fn chosen(&self) -> Vec<(Option<String>, bool)> {
+    fn chosen(&self) -> Vec<Chosen> {
         self.chosen.lock().expect("no panic under it").clone()
     }
 }
@@ -319,8 +321,11 @@ async fn replicas_that_cannot_prove_who_they_are_get_no_request() {
             (format!("ca = {}, name = \"leaf.example\"", ca(&stranger)), &tls, false),
             (format!("ca = {}, name = \"leaf.example\"", ca(&authority)), &plain, false),
         ] {
+            // A server without TLS waits for the rest of a request.
+            let timeout = if address == &plain { "200ms" } else { "10s" };
             let lines = format!(
                 "protocol = \"{protocol}\"\ntls = {{ {settings} }}\n\
+                 connect_timeout = \"{timeout}\"\n\
                  health = {{ path = \"/\", interval = \"20ms\", timeout = \"10s\" }}"
             );
             let seen = || {

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 
 use bytes::{Bytes, BytesMut};
 use curtail_http::h1::client::ClientError;
-use curtail_http::h1::{BadResponse, Limits, ResponseHead, write_request_of_lines};
+use curtail_http::h1::{Limits, ResponseHead, write_request_of_lines};
 use curtail_http::h2::{Outgoing, response_head, to_request};
 use h2::RecvStream;
 use http::HeaderMap;

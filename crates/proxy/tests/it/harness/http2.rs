@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
-use super::{eventually, within};
+use super::{Proxy, config, eventually, service, within};
 
 /// A complete response.
 #[derive(Clone, Debug)]
@@ -545,3 +545,15 @@ pub(crate) async fn raw_backend(
     });
     address
 }
+
+pub(crate) const H2: &str = "protocol = \"h2\"";
+pub(crate) const SLOTS: &str = "protocol = \"h2\"\nslots = 99\ncancel = \"reset\"";
+
+/// Starts a proxy in front of one replica.
+pub(crate) async fn before(listen: &str, lines: &str, replica: SocketAddr) -> Proxy {
+    Proxy::start(&config(listen, &service(lines, &[replica]))).await
+}
+
+/// A GET as fields.
+pub(crate) const GET: [(&str, &[u8]); 4] =
+    [(":method", b"GET"), (":scheme", b"http"), (":authority", b"x"), (":path", b"/")];
