@@ -40,7 +40,7 @@ impl Clock {
 pub(crate) struct ArmedTimers(Vec<Timestamp>);
 
 impl ArmedTimers {
-    /// Returns whether a wake-up comes at this time or earlier.
+    /// Returns whether a timer expires at this time or earlier.
     pub(crate) fn covers(&self, at: Timestamp) -> bool {
         self.0.last().is_some_and(|&first| first <= at)
     }
@@ -50,7 +50,7 @@ impl ArmedTimers {
         self.0.push(at);
     }
 
-    /// A wake-up came. Timers go off in order, so it was the first.
+    /// A timer expired. Timers expire in order, so it was the first.
     pub(crate) fn expired(&mut self) {
         self.0.pop();
     }

@@ -74,7 +74,7 @@ struct ServerEffects {
 
 enum Signal<T: Transport> {
     /// Something was decided about the query of this future.
-    Wake(Waker),
+    Resume(Waker),
     Stop(Arc<Copy<T>>),
 }
 
@@ -157,7 +157,7 @@ impl<T: Transport> Inner<T> {
         let mut state = self.lock();
         let mail = state.queries.take_mail(key);
         if mail.is_none() {
-            state.queries.wake_with(key, waker);
+            state.queries.set_waker(key, waker);
         }
         mail
     }
@@ -432,7 +432,7 @@ impl<T: Transport> Inner<T> {
         let mut at = 0;
         while at < signals.len() {
             match &signals[at] {
-                Signal::Wake(waker) => waker.wake_by_ref(),
+                Signal::Resume(waker) => waker.wake_by_ref(),
                 Signal::Stop(copy) => {
                     if copy.stop() {
                         let more = self.note_stopped(copy.id());
@@ -517,7 +517,7 @@ impl<T: Transport> Effects<T> {
             self.mail.starts.push(copy);
         } else if let Some(pending) = queries.live(key) {
             pending.starts.push(copy);
-            self.signals.extend(pending.waker.take().map(Signal::Wake));
+            self.signals.extend(pending.waker.take().map(Signal::Resume));
         }
     }
 
@@ -536,7 +536,7 @@ impl<T: Transport> Effects<T> {
             self.mail.starts.append(&mut pending.starts);
             queries.remove(query);
         } else {
-            self.signals.extend(queries.end(query, end).map(Signal::Wake));
+            self.signals.extend(queries.end(query, end).map(Signal::Resume));
         }
     }
 }

@@ -53,7 +53,7 @@ pub(crate) struct Pending<T: Transport> {
     pub(crate) failure: Option<Failure>,
     /// Copies that the future of the query has not seen and must send.
     pub(crate) starts: Starts<T>,
-    /// Wakes the future of the query. `None` if that future has already been woken.
+    /// The waker of the future of the query. `None` if it has been used.
     pub(crate) waker: Option<Waker>,
     ticket: u64,
 }
@@ -152,7 +152,7 @@ impl<T: Transport> Queries<T> {
     }
 
     /// Sets the waker that is used when there are decisions about a query.
-    pub(crate) fn wake_with(&mut self, key: QueryKey, waker: &Waker) {
+    pub(crate) fn set_waker(&mut self, key: QueryKey, waker: &Waker) {
         let Some(pending) = self.live(key) else { return };
         // A waker of the same task need not be cloned again.
         if pending.waker.as_ref().is_none_or(|old| !old.will_wake(waker)) {

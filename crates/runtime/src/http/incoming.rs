@@ -128,7 +128,22 @@ impl Incoming {
             }
             Pin::new(&mut response).poll(context)
         });
-        let response = response.await.map_err(|error| failed(&error, &link))?;
+        let response = match response.await {
+            Ok(response) => response,
+            Err(error) => {
+                let error = failed(&error, &link);
+                if let (SendError::Unsent, Payload::Once(source), Some(upload)) =
+                    (&error, &request.body, upload)
+                {
+                    let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
+                    *source = upload.into_source();
+                }
+                return Err(error);
+            }
+        };
+        if let Some(upload) = &mut upload {
+            upload.commit();
+        }
         let (parts, body) = response.into_parts();
         let (to_head, ends) = (request.is_head(), body.is_end_stream());
         let head = response_head(&parts, to_head, ends, limits);

@@ -11,6 +11,7 @@ use h2::RecvStream;
 use http::HeaderMap;
 use tokio::sync::mpsc;
 
+use super::upload::Source;
 use crate::failure::Failure;
 
 /// A request. It is rendered for each copy where the copy is sent, so clones are cheap and copies
@@ -33,9 +34,9 @@ pub struct Request {
 pub enum Payload {
     /// A complete body, which every copy can send.
     Whole(Bytes),
-    /// A body that is relayed while it arrives. Only the first copy that reaches a server sends it,
-    /// and only over HTTP/2.
-    Once(Arc<Mutex<Option<RecvStream>>>),
+    /// A body that is relayed while it arrives, to one server and only over HTTP/2. It is sent again
+    /// only if a server has announced that it has not processed the request.
+    Once(Arc<Mutex<Option<Source>>>),
 }
 
 impl From<Bytes> for Payload {
@@ -52,7 +53,7 @@ impl From<&'static str> for Payload {
 
 impl From<RecvStream> for Payload {
     fn from(body: RecvStream) -> Self {
-        Self::Once(Arc::new(Mutex::new(Some(body))))
+        Self::Once(Arc::new(Mutex::new(Some(body.into()))))
     }
 }
 

@@ -22,6 +22,7 @@ pub use health::{Health, watch};
 pub use load_report::{LoadReport, ORCA, SERVER_TIMING};
 pub use message::{Body, BodyReceiver, Payload, Request, Response, Watch};
 pub use priority::{PRIORITY, priority, type_of_service};
+pub use upload::Source;
 pub use upstream::{Protocol, Replica, Upstream};
 
 use std::time::Duration;

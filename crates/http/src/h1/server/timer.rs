@@ -5,7 +5,7 @@ use std::task::Context;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Wakes the task of a connection at its deadlines. Most deadlines are met, so the timer is not set
+/// Resumes the task of a connection at its deadlines. Most deadlines are met, so the timer is not set
 /// for each of them: it stays set for an earlier one, and is set for the current one when it goes
 /// off.
 #[derive(Debug, Default)]
