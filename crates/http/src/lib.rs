@@ -5,3 +5,6 @@
 
 pub mod h1;
 pub mod h2;
+mod pieces;
+
+pub use pieces::Pieces;

@@ -230,12 +230,13 @@ impl<T: Transport> Inner<T> {
         own: Option<QueryKey>,
     ) -> Mail<T> {
         let event = Event::Finished { copy, outcome };
-        self.ended(copy, CopyEnd::Finished(outcome), response, &event, own)
+        let end = CopyEnd::Finished(outcome);
+        self.carry_out(self.note_end(copy, end, response, &event, own))
     }
 
     pub(crate) fn failed(&self, copy: CopyId, why: Failure, own: Option<QueryKey>) -> Mail<T> {
         let event = Event::Finished { copy, outcome: why.outcome() };
-        self.ended(copy, CopyEnd::Failed(why), None, &event, own)
+        self.carry_out(self.note_end(copy, CopyEnd::Failed(why), None, &event, own))
     }
 
     /// A copy stopped, for another reason than a decision of the kernel.
@@ -245,17 +246,6 @@ impl<T: Transport> Inner<T> {
 
     fn note_stopped(&self, copy: CopyId) -> Effects<T> {
         self.note_end(copy, CopyEnd::Stopped(None), None, &Event::Stopped { copy }, None)
-    }
-
-    fn ended(
-        &self,
-        copy: CopyId,
-        end: CopyEnd,
-        response: Option<T::Response>,
-        event: &Event,
-        own: Option<QueryKey>,
-    ) -> Mail<T> {
-        self.carry_out(self.note_end(copy, end, response, event, own))
     }
 
     fn note_end(

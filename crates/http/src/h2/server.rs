@@ -4,18 +4,18 @@
 //! serves both versions. Dropping an exchange before its response has ended resets the stream.
 
 use std::future::poll_fn;
-use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
 use super::{GRPC, poll_room, to_response};
-use crate::h1::server::ServerError;
+use crate::h1::server::{ServerError, deadline, millis};
 use crate::h1::{BodyLength, HeaderLines, Limits, Reject, RequestHead, Timeouts};
+use crate::pieces::Pieces;
 
 /// The largest part of a body that is handed to the connection at once, in bytes. A connection
 /// buffers that much for each stream.
@@ -74,7 +74,7 @@ impl Exchange {
     pub async fn read_body(&mut self, limit: usize) -> Result<Bytes, ServerError> {
         let Some(mut body) = self.take_body() else { return Ok(Bytes::new()) };
         let until = deadline(self.timeouts.body);
-        let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
+        let mut pieces = Pieces::default();
         loop {
             let data = timeout_at(until, body.data()).await;
             let data = data.map_err(|_| Reject::BodyTimeout(millis(self.timeouts.body)))?;
@@ -82,19 +82,11 @@ impl Exchange {
             let data = data.map_err(|_| ServerError::IncompleteMessage)?;
             // A stream that has ended needs no more capacity.
             let _ = body.flow_control().release_capacity(data.len());
-            if first.len() + rest.len() + data.len() > limit {
+            if !pieces.push(data, limit) {
                 return Err(Reject::BodyTooLarge(limit).into());
             }
-            match (first.is_empty(), rest.is_empty()) {
-                (true, true) => first = data,
-                (_, true) => {
-                    rest.extend_from_slice(&std::mem::take(&mut first));
-                    rest.extend_from_slice(&data);
-                }
-                (_, false) => rest.extend_from_slice(&data),
-            }
         }
-        Ok(if rest.is_empty() { first } else { rest.freeze() })
+        Ok(pieces.join())
     }
 
     /// Takes the body of the request, to relay it while it arrives. Returns `None` if there is none.
@@ -207,13 +199,4 @@ async fn send(
 /// The stream or its connection has ended.
 fn gone(error: h2::Error) -> ServerError {
     ServerError::Io(error.into_io().unwrap_or_else(|| std::io::ErrorKind::ConnectionReset.into()))
-}
-
-fn deadline(after: Duration) -> Instant {
-    const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
-    Instant::now() + after.min(FAR)
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -4,7 +4,8 @@ use std::future::{Future as _, poll_fn};
 use std::pin::Pin;
 use std::sync::PoisonError;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
+use curtail_http::Pieces;
 use curtail_http::h1::client::ClientError;
 use curtail_http::h1::{Limits, ResponseHead, write_request_of_lines};
 use curtail_http::h2::{Outgoing, response_head, to_request};
@@ -173,9 +174,9 @@ impl Incoming {
         let mut pieces = Pieces::default();
         while pieces.length() <= limit {
             match self.body().await? {
-                Some(piece) => pieces.add(piece),
+                Some(piece) => pieces.push(piece, usize::MAX),
                 None => return Ok((pieces.join(), true)),
-            }
+            };
         }
         Ok((pieces.join(), false))
     }
@@ -219,32 +220,6 @@ async fn next(
         body.poll_data(context)
     })
     .await
-}
-
-/// The pieces of a body. Most bodies are one piece, which is not copied.
-#[derive(Default)]
-struct Pieces {
-    first: Bytes,
-    rest: BytesMut,
-}
-
-impl Pieces {
-    fn length(&self) -> usize {
-        self.first.len() + self.rest.len()
-    }
-
-    fn add(&mut self, piece: Bytes) {
-        if self.length() == 0 {
-            self.first = piece;
-            return;
-        }
-        self.rest.extend_from_slice(&std::mem::take(&mut self.first));
-        self.rest.extend_from_slice(&piece);
-    }
-
-    fn join(self) -> Bytes {
-        if self.rest.is_empty() { self.first } else { self.rest.freeze() }
-    }
 }
 
 /// Why there is no head of a response.

@@ -25,6 +25,7 @@ use crate::h1::body::{BodyDecoder, Decoded};
 use crate::h1::io::{fill, is_reset, poll_fill};
 use crate::h1::limits::Limits;
 use crate::h1::response::{BadResponse, ResponseHead, parse_response};
+use crate::pieces::Pieces;
 
 use transport::Transport;
 
@@ -165,26 +166,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Returns the rest of the body in one piece.
     pub async fn body_all(&mut self, limit: usize) -> Result<Bytes, ClientError> {
-        let Some(first) = self.body().await? else { return Ok(Bytes::new()) };
-        let mut whole = BytesMut::new();
-        let mut length = first.len();
-        let mut single = Some(first);
-        loop {
-            if length > limit {
+        let mut pieces = Pieces::default();
+        while let Some(piece) = self.body().await? {
+            if !pieces.push(piece, limit) {
                 self.0.state = State::Broken;
                 return Err(ClientError::TooLarge(limit));
             }
-            let Some(piece) = self.body().await? else { break };
-            // Most bodies are one piece, which is then not copied.
-            if let Some(first) = single.take() {
-                whole.extend_from_slice(&first);
-            }
-            length = length.saturating_add(piece.len());
-            if length <= limit {
-                whole.extend_from_slice(&piece);
-            }
         }
-        Ok(single.unwrap_or_else(|| whole.freeze()))
+        Ok(pieces.join())
     }
 
     /// Returns whether the connection can carry a request. A new connection can. A used connection

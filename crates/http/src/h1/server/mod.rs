@@ -205,12 +205,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 }
 
 /// The time `after` from now; a far one if that cannot be represented.
-fn deadline(after: Duration) -> Instant {
+pub(crate) fn deadline(after: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
     Instant::now() + after.min(FAR)
 }
 
 /// A duration for the text of an error, in whole milliseconds.
-fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

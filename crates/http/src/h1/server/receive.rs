@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::task::Poll;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
@@ -14,6 +14,7 @@ use crate::h1::framing::Framing;
 use crate::h1::io::{is_reset, poll_fill};
 use crate::h1::reject::Reject;
 use crate::h1::request::{RequestHead, parse_request};
+use crate::pieces::Pieces;
 
 /// How far the next request has come. Kept in the connection, so that waiting for a request can be
 /// cancelled and taken up again.
@@ -36,15 +37,8 @@ struct Partial {
     framing: Framing,
     expects_continue: bool,
     decoder: BodyDecoder,
-    body: Collected,
+    body: Pieces,
     deadline: Instant,
-}
-
-/// A body as it arrives: as long as it is one piece, it is not copied.
-#[derive(Debug, Default)]
-struct Collected {
-    first: Bytes,
-    rest: BytesMut,
 }
 
 impl Receiving {
@@ -59,34 +53,6 @@ impl Partial {
     fn fits(&self, limit: usize) -> bool {
         let most = limit.saturating_sub(self.body.length());
         usize::try_from(self.decoder.announced()).is_ok_and(|announced| announced <= most)
-    }
-}
-
-impl Collected {
-    fn length(&self) -> usize {
-        self.first.len().max(self.rest.len())
-    }
-
-    /// Adds a piece; false if the body would get longer than `limit`.
-    fn push(&mut self, data: Bytes, limit: usize) -> bool {
-        let length = self.length();
-        if data.len() > limit.saturating_sub(length) {
-            return false;
-        }
-        if length == 0 {
-            self.first = data;
-        } else {
-            if self.rest.is_empty() {
-                self.rest.extend_from_slice(&self.first);
-                self.first = Bytes::new();
-            }
-            self.rest.extend_from_slice(&data);
-        }
-        true
-    }
-
-    fn finish(self) -> Bytes {
-        if self.rest.is_empty() { self.first } else { self.rest.freeze() }
     }
 }
 
@@ -158,7 +124,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 framing: head.framing(),
                 expects_continue: head.expects_continue(),
                 decoder: BodyDecoder::new(head.framing(), &self.limits),
-                body: Collected::default(),
+                body: Pieces::default(),
                 deadline: deadline(self.timeouts.body),
             }));
         }
@@ -245,6 +211,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         }
         let partial = self.receiving.partial.take();
-        Ok(partial.map(|partial| partial.body.finish()).unwrap_or_default())
+        Ok(partial.map(|partial| partial.body.join()).unwrap_or_default())
     }
 }
