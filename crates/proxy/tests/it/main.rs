@@ -6,6 +6,7 @@ mod descriptors;
 mod draining;
 mod failures;
 mod feedback;
+mod grpc;
 mod harness;
 mod http2;
 mod http2_faults;

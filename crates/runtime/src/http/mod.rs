@@ -165,7 +165,9 @@ impl Http {
                 if self.settings.grpc && outcome == Outcome::Good {
                     outcome = grpc::end(&head, trailers.as_deref())?;
                 }
-                let retry_after = retry_after.or_else(|| grpc::push_back(trailers.as_deref()));
+                let pushed = !outcome.wins() && self.settings.grpc;
+                let pushed = if pushed { grpc::push_back(trailers.as_deref()) } else { None };
+                let retry_after = retry_after.or(pushed);
                 let response = Response { head, body: Body::Whole(body, trailers) };
                 return Ok(Head { response, outcome, retry_after, feedback, tail: None });
             }
