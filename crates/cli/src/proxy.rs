@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use curtail_proxy::Server;
 use curtail_proxy::config::{self, Config, ConfigError, Log, LogFormat, LogLevel};
+use curtail_proxy::{Server, Workers};
 use serde_json::json;
+use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
@@ -93,7 +94,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     }
     log(&config.log);
     remark(&config);
-    let runtime = crate::runtime()?;
+    let lacking = |error| Stop::Lacking(format!("cannot start the runtime: {error}"));
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(lacking)?;
     let done = runtime.block_on(serve(config, path, args));
     // Tasks that are still running have exceeded their drain time.
     runtime.shutdown_background();
@@ -108,6 +110,10 @@ async fn serve(config: Config, path: &Path, args: &Args) -> Result<ExitCode, Sto
     // the process.
     let mut hangup = signal(SignalKind::hangup()).map_err(lacking)?;
     let summary = config.summary();
+    let workers = Workers::start(config.workers()).map_err(|error| {
+        let why = format!("listen.workers = {}: cannot start threads: {error}", config.workers());
+        Stop::Lacking(why)
+    })?;
     let server = Server::bind(config, args.seed.seed)
         .await
         .map_err(|error| Stop::Lacking(error.to_string()))?;
@@ -123,7 +129,7 @@ async fn serve(config: Config, path: &Path, args: &Args) -> Result<ExitCode, Sto
     }
     let (stop, stopped) = oneshot::channel::<()>();
     let mut stop = Some(stop);
-    let serving = server.run(async move {
+    let serving = server.run(workers, async move {
         let _ = stopped.await;
     });
     tokio::pin!(serving);

@@ -87,6 +87,29 @@ impl Stream {
         }
     }
 
+    /// Moves the socket to the driver of the current runtime. Another runtime opened it, and would
+    /// have to wake this one whenever the socket is ready.
+    ///
+    /// # Errors
+    ///
+    /// The process has no free file descriptor. The socket then stays with the other driver, and the
+    /// stream stays usable.
+    pub fn move_here(&mut self) -> io::Result<()> {
+        // A copy of the descriptor, because the socket cannot be taken out of a TLS session.
+        match &mut self.transport {
+            Transport::Tcp(socket) => {
+                let copy = socket.as_fd().try_clone_to_owned()?;
+                *socket = TcpStream::from_std(copy.into())?;
+            }
+            Transport::Unix(socket) => {
+                let copy = socket.as_fd().try_clone_to_owned()?;
+                *socket = UnixStream::from_std(copy.into())?;
+            }
+            Transport::Tls(session) => session.get_mut().0.move_here()?,
+        }
+        Ok(())
+    }
+
     /// Makes TCP send small segments at once. Does nothing on a Unix socket.
     ///
     /// # Errors

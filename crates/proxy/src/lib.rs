@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use curtail_kernel::ServerId;
 use curtail_net::Reload;
+pub use curtail_runtime::Workers;
 use curtail_runtime::http::watch as watch_server;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -128,22 +129,26 @@ impl Server {
         self.own.iter().find(|(at, _)| named(*at)).map(|(_, listener)| listener.local_addr())
     }
 
-    /// Serves until `shutdown` resolves, then drains: the proxy accepts no new connections, and
-    /// running requests must complete within `listen.drain`. Returns the number of connections that
-    /// were cut off.
-    pub fn run(self, shutdown: impl Future<Output = ()> + Send + 'static) -> Running {
-        self.boxed(Box::pin(shutdown))
+    /// Serves connections on `workers` until `shutdown` resolves, then drains: the proxy accepts no
+    /// new connections, and running requests must complete within `listen.drain`. Returns the number
+    /// of connections that were cut off.
+    pub fn run(
+        self,
+        workers: Workers,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> Running {
+        self.boxed(workers, Box::pin(shutdown))
     }
 
     /// Boxes the future of `serve`. An async function is compiled in the crate that polls it.
     /// Without the box, `serve` and everything that it calls would be compiled in the command-line
     /// crate. The release profile optimizes that crate less than this one.
     #[inline(never)]
-    fn boxed(self, shutdown: Running<()>) -> Running {
-        Box::pin(self.serve(shutdown))
+    fn boxed(self, workers: Workers, shutdown: Running<()>) -> Running {
+        Box::pin(self.serve(workers, shutdown))
     }
 
-    async fn serve(self, shutdown: Running<()>) -> usize {
+    async fn serve(self, workers: Workers, shutdown: Running<()>) -> usize {
         let Self { proxy, clients, tls_clients, admin, own } = self;
         let (drain, draining) = watch::channel(false);
         let (drain_own, draining_own) = watch::channel(false);
@@ -178,10 +183,12 @@ impl Server {
         }
         let listeners = 1 + own.len() + usize::from(tls_clients.is_some());
         let permits = serve::client_permits(proxy.config.listen.max_connections, listeners);
+        let workers = Arc::new(workers);
         let mut calls = JoinSet::new();
         for (at, listener) in own {
             let router = Router::of_service(&proxy.config, at).into();
-            let at = Entrance { listener, router, tls: None, proxy_protocol: false };
+            let workers = Arc::clone(&workers);
+            let at = Entrance { listener, router, tls: None, proxy_protocol: false, workers };
             calls.spawn(serve::clients(Arc::clone(&proxy), at, permits, draining_own.clone()));
         }
         let router = Arc::new(Router::new(&proxy.config));
@@ -189,10 +196,11 @@ impl Server {
         let mut fronts = JoinSet::new();
         if let Some(listener) = tls_clients {
             let (router, tls) = (Arc::clone(&router), proxy.tls.clone());
-            let at = Entrance { listener, router, tls, proxy_protocol };
+            let workers = Arc::clone(&workers);
+            let at = Entrance { listener, router, tls, proxy_protocol, workers };
             fronts.spawn(serve::clients(Arc::clone(&proxy), at, permits, draining.clone()));
         }
-        let at = Entrance { listener: clients, router, tls: None, proxy_protocol };
+        let at = Entrance { listener: clients, router, tls: None, proxy_protocol, workers };
         let serving = serve::clients(proxy, at, permits, draining);
         tokio::pin!(serving);
         tokio::select! {

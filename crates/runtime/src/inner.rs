@@ -486,7 +486,10 @@ impl<T: Transport> Inner<T> {
             let Some(me) = self.me.upgrade() else { return };
             let detached = Detached::new(me, copy);
             if !self.closed.load(Ordering::Relaxed) {
-                spawning(|| self.runtime.spawn(detached));
+                // The runtime at hand drives the connection of the copy.
+                let runtime = Handle::try_current();
+                let runtime = runtime.as_ref().unwrap_or(&self.runtime);
+                spawning(|| runtime.spawn(detached));
             }
         }
     }

@@ -15,6 +15,7 @@
 //! - [`Learning`]: lets the cells of a service learn from each other, if the policy learns.
 //! - [`marks`]: functions that profilers attach to.
 //! - [`accept`]: listeners that refuse clients if no file descriptors are free.
+//! - [`Workers`]: threads that serve connections.
 //! - [`stage`]: the server's side, which puts slots and a queue in front of your own service and
 //!   reports its load.
 //! - [`Timers`]: calls the kernel at its deadlines. [`Timers::precise`] is accurate to about 100
@@ -62,6 +63,7 @@ pub mod stage;
 mod tables;
 mod timers;
 mod transport;
+mod workers;
 
 pub use cell::Cell;
 pub use failure::{Cause, Failure};
@@ -72,3 +74,4 @@ pub use reply::Reply;
 pub use services::{ReplicaGroup, Services};
 pub use timers::{ManualTimers, Timers};
 pub use transport::{CopyHandle, Head, Tail, Transport};
+pub use workers::{Place, Workers};

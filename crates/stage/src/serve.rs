@@ -159,7 +159,7 @@ impl Running {
         let mut addresses = vec![server.address().map_err(|why| why.to_string())?];
         addresses.extend(server.admin_address().and_then(Result::ok));
         let stop = self.stopped();
-        self.jobs.spawn(server.run(stop));
+        self.jobs.spawn(server.run(curtail_proxy::Workers::current(), stop));
         Ok(addresses)
     }
 

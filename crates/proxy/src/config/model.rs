@@ -42,6 +42,11 @@ impl Config {
         &self.notes
     }
 
+    /// Returns the number of threads that serve connections.
+    pub fn workers(&self) -> usize {
+        self.listen.workers
+    }
+
     /// Returns the numbers of services, shards and servers, as text.
     pub fn summary(&self) -> String {
         let shards: usize = self.services.iter().map(|service| service.shards.len()).sum();
@@ -62,6 +67,7 @@ pub(crate) struct Listen {
     /// out.
     pub(crate) places: [Option<String>; 3],
     pub(crate) max_connections: usize,
+    pub(crate) workers: usize,
     pub(crate) limits: h1::Limits,
     pub(crate) timeouts: h1::Timeouts,
     /// Time limit for running requests after SIGTERM. If it is zero, the proxy does not wait for

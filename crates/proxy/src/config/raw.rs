@@ -47,6 +47,10 @@ pub(super) struct Listen {
     /// Maximum number of client connections. Additional connections are rejected.
     #[schemars(range(min = 1, max = 1_000_000), extend("default" = 10_000))]
     pub(super) max_connections: Maybe<u64>,
+    /// Number of threads that serve connections. The default is the number of processors that this
+    /// process may use.
+    #[schemars(range(min = 1, max = 1024))]
+    pub(super) workers: Maybe<u64>,
     /// Timeout from the first byte of a request to the end of its head.
     #[schemars(extend("default" = "10s"))]
     pub(super) header_timeout: Maybe<Span>,

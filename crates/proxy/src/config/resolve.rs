@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -71,6 +72,7 @@ fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
     let http_span = raw.http.as_ref().map(Given::span);
     let https_span = raw.https.as_ref().map(Given::span);
     let spans = [http_span, raw.admin.as_ref().map(Given::span), https_span];
+    let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get) as u32;
     Listen {
         http,
         https,
@@ -78,6 +80,7 @@ fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
         admin,
         places: spans.map(|span| span.map(|span| report.place(&span))),
         max_connections: key!(count, report, raw.max_connections, 1..=1_000_000, 10_000) as usize,
+        workers: key!(count, report, raw.workers, 1..=1_024, processors) as usize,
         limits,
         timeouts,
         // Zero is valid: In this case, the proxy does not wait for running requests after SIGTERM.

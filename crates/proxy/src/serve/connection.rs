@@ -3,6 +3,8 @@
 //! A client that closes its sending half is treated as if it had left. On the wire, the two cases
 //! look the same. Work for a client that has left would delay the clients that are still waiting.
 
+use std::pin::{Pin, pin};
+
 use bytes::Bytes;
 use curtail_http::h1::server::{Connection, ServerError};
 use curtail_http::h1::{Framing, RequestHead, Version};
@@ -32,13 +34,16 @@ pub(super) async fn serve(
     proxy: &Proxy,
     router: &Router,
     stream: Stream,
-    mut draining: watch::Receiver<bool>,
+    draining: watch::Receiver<bool>,
 ) -> Option<(Stream, Bytes)> {
     let peer = PeerAddrs::of(&stream);
     let listen = &proxy.config.listen;
     let mut client = Connection::new(stream, listen.limits, listen.timeouts);
+    let mut waiting = draining.clone();
+    let mut drained = pin!(waiting.wait_for(|draining| *draining));
+    let mut drain_seen = false;
     loop {
-        let served = match next(&mut client, &mut draining).await {
+        let served = match next(&mut client, drained.as_mut(), &mut drain_seen).await {
             Ok(Some(head)) => {
                 let here = Here { proxy, router, peer: &peer, draining: &draining };
                 handle(&here, &mut client, head).await
@@ -70,19 +75,19 @@ pub(super) async fn serve(
     None
 }
 
-/// The head of the next request. None when none will come: a proxy that drains waits for no new ones,
-/// but for the rest of one that has begun.
+/// Returns the head of the next request, or `None` if there will be none. A proxy that drains waits
+/// only for the rest of a request that has begun.
 async fn next(
     client: &mut Connection<Stream>,
-    draining: &mut watch::Receiver<bool>,
+    mut drained: Pin<&mut impl Future>,
+    drain_seen: &mut bool,
 ) -> Result<Option<RequestHead>, ServerError> {
-    let mut drain_seen = false;
     loop {
         tokio::select! {
-            // What has arrived comes first: closing before it is read would lose it.
+            // A request that has arrived would be lost if the connection was closed first.
             biased;
             head = client.next_head() => return head,
-            _ = draining.wait_for(|draining| *draining), if !drain_seen => drain_seen = true,
+            _ = drained.as_mut(), if !*drain_seen => *drain_seen = true,
         }
         if client.is_idle() {
             return Ok(None);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curtail_net::{HandshakeError, ServerTls, Stream, proxy_protocol};
+use curtail_runtime::Workers;
 use curtail_runtime::accept::{Accepted, Acceptor, clients_max, open_files};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
@@ -32,6 +33,8 @@ pub(crate) struct Entrance {
     pub(crate) tls: Option<ServerTls>,
     /// Whether connections begin with a PROXY header.
     pub(crate) proxy_protocol: bool,
+    /// The threads that serve the connections.
+    pub(crate) workers: Arc<Workers>,
 }
 
 /// Accepts up to `most` concurrent clients until `draining` becomes true. It then waits until the
@@ -44,7 +47,7 @@ pub(crate) async fn clients(
     most: usize,
     mut draining: watch::Receiver<bool>,
 ) -> usize {
-    let Entrance { listener, router, tls, proxy_protocol } = at;
+    let Entrance { listener, router, tls, proxy_protocol, workers } = at;
     let permits = Arc::new(Semaphore::new(most));
     let mut acceptor = Acceptor::new(listener);
     let drained = draining.clone();
@@ -62,9 +65,15 @@ pub(crate) async fn clients(
                 if let Some((stream, permit)) = admit(&proxy, accepted, &permits) {
                     let (proxy, router) = (Arc::clone(&proxy), Arc::clone(&router));
                     let (tls, drained) = (tls.clone(), drained.clone());
-                    connections.spawn(async move {
+                    let place = workers.assign();
+                    let runtime = place.runtime().clone();
+                    let serving = async move {
                         let open = proxy.metrics.client_connected();
-                        let stream = Stream::from(stream);
+                        let mut stream = Stream::from(stream);
+                        if !place.is_here() {
+                            // If it fails, the runtime of the acceptor wakes the worker.
+                            let _ = stream.move_here();
+                        }
                         let stream = if proxy_protocol {
                             read_proxy_header(&proxy, stream).await
                         } else {
@@ -73,8 +82,9 @@ pub(crate) async fn clients(
                         if let Some(stream) = stream {
                             serve(&proxy, &router, stream, tls, drained).await;
                         }
-                        drop((open, permit));
-                    });
+                        drop((open, permit, place));
+                    };
+                    connections.spawn_on(serving, &runtime);
                 }
             }
             Err(error) => {

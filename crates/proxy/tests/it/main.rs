@@ -22,3 +22,4 @@ mod slow_clients;
 mod streams;
 mod throttle;
 mod tls;
+mod workers;

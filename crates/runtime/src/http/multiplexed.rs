@@ -1,5 +1,5 @@
 //! HTTP/2 connections to one server. A connection carries as many concurrent requests as the server
-//! permits. Another connection is opened only when all of them are full.
+//! permits. A worker opens another connection only when all of its own are full.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Settings;
 use crate::failure::Failure;
+use crate::workers;
 
 /// The number of bytes that a server may send on a stream before we have relayed them.
 const STREAM_WINDOW: u32 = 256 << 10;
@@ -42,6 +43,8 @@ struct Shared {
     streams: AtomicUsize,
     /// The connection has ended, or the server accepts no further streams.
     closed: AtomicBool,
+    /// The index of the worker that drives the connection, and uses it alone.
+    worker: usize,
     last_used: Mutex<Instant>,
 }
 
@@ -82,7 +85,8 @@ impl Multiplexed {
     pub(super) fn reuse(&self) -> Option<Link> {
         let mut connections = self.lock();
         connections.retain(|shared| !shared.closed.load(Ordering::Relaxed));
-        connections.iter().find_map(|shared| {
+        let here = workers::index();
+        connections.iter().filter(|shared| shared.worker == here).find_map(|shared| {
             let most = shared.sender.current_max_send_streams().min(STREAMS_MAX);
             // Places are taken under the lock, so the check and the increment belong together.
             (shared.streams.load(Ordering::Relaxed) < most).then(|| shared.link())
@@ -116,6 +120,7 @@ impl Multiplexed {
             sender,
             streams: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
+            worker: workers::index(),
             last_used: Mutex::new(Instant::now()),
         });
         let of_connection = Arc::downgrade(&shared);

@@ -1,6 +1,9 @@
 //! The connections to one server. The most recently used connection is reused first, so after a
 //! peak, the surplus connections are not used and become old. Old ones are closed: a middlebox may
 //! drop a connection that was idle for a long time, and anything sent on it would be lost.
+//!
+//! A worker reuses its own connections first, and then moves one from another worker to itself. It
+//! opens a new one only if there is none, because some servers serve few connections at a time.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -13,6 +16,7 @@ use curtail_net::Stream;
 use tokio::time::Instant;
 
 use super::Settings;
+use crate::workers;
 
 /// A connection to a server.
 ///
@@ -62,9 +66,14 @@ pub(super) struct Pool {
     idle: Arc<Mutex<VecDeque<Idle>>>,
 }
 
-/// A connection, and since when it lies idle. The oldest are in front.
+/// An idle connection. The oldest are in front.
 #[derive(Debug)]
-struct Idle(PooledStream, Instant);
+struct Idle {
+    stream: PooledStream,
+    since: Instant,
+    /// The index of the worker whose runtime drives the connection.
+    worker: usize,
+}
 
 impl Pool {
     pub(super) fn new(settings: Settings) -> Self {
@@ -77,19 +86,31 @@ impl Pool {
 
     /// A connection that was used before and is still open, as far as can be seen.
     pub(super) fn reuse(&self) -> Option<PooledStream> {
+        let here = workers::index();
         loop {
-            let Idle(mut stream, since) = self.lock().pop_back()?;
+            let Idle { mut stream, since, worker } = self.take(here)?;
             if since.elapsed() < self.settings.idle_timeout && !stream.is_stale() {
+                if worker != here {
+                    // If it fails, the other worker wakes this one.
+                    let _ = stream.stream_mut().move_here();
+                }
                 return Some(stream);
             }
         }
+    }
+
+    fn take(&self, worker: usize) -> Option<Idle> {
+        let mut idle = self.lock();
+        let last = idle.len().checked_sub(1)?;
+        let own = idle.iter().rposition(|idle| idle.worker == worker);
+        idle.remove(own.unwrap_or(last))
     }
 
     /// Closes the connections that lay idle for long. To be called now and then.
     pub(super) fn close_old(&self) {
         let mut old = Vec::new();
         let mut idle = self.lock();
-        while let Some(Idle(_, since)) = idle.front()
+        while let Some(Idle { since, .. }) = idle.front()
             && since.elapsed() >= self.settings.idle_timeout
         {
             old.extend(idle.pop_front());
@@ -105,7 +126,7 @@ impl Pool {
         }
         let mut idle = self.lock();
         if idle.len() < self.settings.idle {
-            idle.push_back(Idle(stream, Instant::now()));
+            idle.push_back(Idle { stream, since: Instant::now(), worker: workers::index() });
         }
     }
 

@@ -125,6 +125,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.0.transport.stream()
     }
 
+    /// Returns the stream, to move it to another runtime. Reading from it or writing to it would
+    /// break the connection.
+    pub fn stream_mut(&mut self) -> &mut S {
+        self.0.transport.stream_mut()
+    }
+
     /// Sends a request and reads the head of its response. [`write_request`](crate::h1::write_request)
     /// renders the bytes to send. Interim responses (1xx) are skipped. `is_head` states whether the
     /// method is HEAD.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use curtail_proxy::{Server, config};
+use curtail_proxy::{Server, Workers, config};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -65,6 +65,11 @@ impl Drop for Proxy {
 impl Proxy {
     /// Starts a proxy from the text of a configuration.
     pub(crate) async fn start(text: &str) -> Self {
+        Self::start_on(Workers::current(), text).await
+    }
+
+    /// Starts a proxy that serves its clients on these threads.
+    pub(crate) async fn start_on(workers: Workers, text: &str) -> Self {
         let config = config::parse("test.toml", text).unwrap_or_else(|errors| panic!("{errors}"));
         let server = Server::bind(config, 1).await.expect("it starts");
         let http = server.address().expect("an address");
@@ -72,7 +77,7 @@ impl Proxy {
         let admin = server.admin_address().expect("an admin port").expect("an address");
         let own = server.service_address("store").map(|own| own.expect("an address"));
         let (drain, draining) = oneshot::channel();
-        let running = tokio::spawn(server.run(async {
+        let running = tokio::spawn(server.run(workers, async {
             // Only a message makes the proxy drain. A test that ends drops the sender without
             // sending one.
             if draining.await.is_err() {
