@@ -6,5 +6,7 @@
 pub mod h1;
 pub mod h2;
 mod pieces;
+mod timer;
 
 pub use pieces::Pieces;
+pub use timer::Timer;

@@ -1,41 +1,152 @@
-//! A body that arrives in pieces. Most bodies are one piece, which is not copied.
+//! A body that arrives in pieces. Large pieces are never copied.
 
-use bytes::{Bytes, BytesMut};
+use std::collections::VecDeque;
+use std::io::IoSlice;
 
-/// The pieces of a body so far.
+use bytes::{Buf, BufMut as _, Bytes, BytesMut};
+
+/// Shorter pieces are copied together, so that a body in many tiny pieces takes little more memory
+/// than its bytes. The unit is bytes.
+const COPY_BYTES: usize = 1 << 10;
+
+/// Some consecutive pieces of a body. Read them as a [`Buf`].
 #[derive(Debug, Default)]
 pub struct Pieces {
-    first: Bytes,
-    /// All pieces, if there are several.
-    rest: BytesMut,
+    /// No piece is empty.
+    pieces: VecDeque<Bytes>,
+    /// Short pieces, which come after all others.
+    last: BytesMut,
+    length: usize,
 }
 
 impl Pieces {
-    /// Returns the number of bytes so far.
+    /// Returns the number of bytes.
     pub fn length(&self) -> usize {
-        self.first.len().max(self.rest.len())
+        self.length
     }
 
-    /// Adds a piece. Returns false, without adding it, if the body would become longer than `limit`
-    /// bytes.
+    /// Adds a piece. Returns false, without adding it, if there would be more than `limit` bytes.
     pub fn push(&mut self, piece: Bytes, limit: usize) -> bool {
-        let length = self.length();
-        if piece.len() > limit.saturating_sub(length) {
+        if piece.len() > limit.saturating_sub(self.length) {
             return false;
         }
-        if length == 0 {
-            self.first = piece;
-            return true;
+        self.length += piece.len();
+        if piece.is_empty() {
+        } else if piece.len() < COPY_BYTES && self.length > piece.len() {
+            self.last.extend_from_slice(&piece);
+        } else {
+            if !self.last.is_empty() {
+                self.pieces.push_back(self.last.split().freeze());
+            }
+            self.pieces.push_back(piece);
         }
-        if self.rest.is_empty() {
-            self.rest.extend_from_slice(&std::mem::take(&mut self.first));
-        }
-        self.rest.extend_from_slice(&piece);
         true
     }
 
-    /// Returns the body.
-    pub fn join(self) -> Bytes {
-        if self.rest.is_empty() { self.first } else { self.rest.freeze() }
+    /// Returns all bytes in one piece.
+    pub fn join(mut self) -> Bytes {
+        self.copy_to_bytes(self.length)
+    }
+}
+
+impl Buf for Pieces {
+    fn remaining(&self) -> usize {
+        self.length
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.pieces.front().map_or(&self.last, |first| first)
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let last = (!self.last.is_empty()).then_some(&self.last[..]);
+        let all = self.pieces.iter().map(|piece| &piece[..]).chain(last);
+        let filled = slices.iter_mut().zip(all).map(|(slice, part)| *slice = IoSlice::new(part));
+        filled.count()
+    }
+
+    fn advance(&mut self, mut count: usize) {
+        self.length = self.length.checked_sub(count).expect("at most the bytes that remain");
+        while let Some(first) = self.pieces.front_mut() {
+            if count < first.len() {
+                return first.advance(count);
+            }
+            count -= first.len();
+            self.pieces.pop_front();
+        }
+        self.last.advance(count);
+    }
+
+    fn copy_to_bytes(&mut self, count: usize) -> Bytes {
+        match self.pieces.front_mut() {
+            Some(first) if count <= first.len() => {
+                self.length -= count;
+                let part = first.split_to(count);
+                if first.is_empty() {
+                    self.pieces.pop_front();
+                }
+                part
+            }
+            _ => {
+                let mut copy = BytesMut::with_capacity(count);
+                copy.put(self.take(count));
+                copy.freeze()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_ways_to_read_yield_the_same_bytes() {
+        let lengths = [1, 3, 2_000, 5, 0, 7, COPY_BYTES, 1];
+        let mut whole = Vec::new();
+        let pieces = || {
+            let (mut pieces, mut next) = (Pieces::default(), 0_u8);
+            for length in lengths {
+                let piece: Vec<u8> = (0..length)
+                    .map(|_| {
+                        next = next.wrapping_add(1);
+                        next
+                    })
+                    .collect();
+                assert!(pieces.push(piece.into(), usize::MAX));
+            }
+            pieces
+        };
+        whole.put(pieces());
+        assert_eq!(whole.len(), lengths.iter().sum::<usize>());
+        assert_eq!(pieces().join(), whole);
+        for step in [1, 4, 1_500] {
+            let (mut left, mut read) = (pieces(), Vec::new());
+            while left.has_remaining() {
+                read.extend_from_slice(&left.copy_to_bytes(step.min(left.remaining())));
+            }
+            assert_eq!(read, whole, "in steps of {step}");
+        }
+        let (left, mut slices) = (pieces(), [IoSlice::new(&[]); 16]);
+        let count = left.chunks_vectored(&mut slices);
+        let slices: Vec<&[u8]> = slices[..count].iter().map(|slice| &slice[..]).collect();
+        assert_eq!(slices.concat(), whole);
+    }
+
+    #[test]
+    fn tiny_pieces_are_copied_together() {
+        let mut pieces = Pieces::default();
+        for _ in 0..1_000 {
+            assert!(pieces.push(Bytes::from_static(b"x"), 1_000));
+        }
+        assert!(!pieces.push(Bytes::from_static(b"x"), 1_000));
+        assert_eq!((pieces.length(), pieces.pieces.len()), (1_000, 1));
+    }
+
+    #[test]
+    fn a_single_piece_is_not_copied() {
+        let (piece, mut pieces) = (Bytes::from(vec![7; 9]), Pieces::default());
+        assert!(pieces.push(piece.clone(), 9));
+        assert_eq!(pieces.join().as_ptr(), piece.as_ptr());
     }
 }

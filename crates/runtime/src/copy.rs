@@ -194,15 +194,30 @@ impl<R> Phase<R> {
     }
 }
 
-/// The task of a copy that outlives its query.
-pub(crate) struct Detached<T: Transport> {
+/// A copy whose query has a result.
+struct Outlived<T: Transport> {
     inner: Arc<Inner<T>>,
     copy: Arc<Copy<T>>,
 }
 
+impl<T: Transport> Outlived<T> {
+    fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut task = self.copy.task.lock().unwrap_or_else(PoisonError::into_inner);
+        if task.as_ref().is_none_or(|waker| !waker.will_wake(context.waker())) {
+            *task = Some(context.waker().clone());
+        }
+        drop(task);
+        while self.copy.poll_step(&self.inner, context, None).is_ready() {}
+        if self.copy.is_over() { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+/// The task of a copy that outlives its query.
+pub(crate) struct Detached<T: Transport>(Outlived<T>);
+
 impl<T: Transport> Detached<T> {
     pub(crate) fn new(inner: Arc<Inner<T>>, copy: Arc<Copy<T>>) -> Self {
-        Self { inner, copy }
+        Self(Outlived { inner, copy })
     }
 }
 
@@ -210,23 +225,58 @@ impl<T: Transport> Future for Detached<T> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let waker = Some(context.waker().clone());
-        *self.copy.task.lock().unwrap_or_else(PoisonError::into_inner) = waker;
-        while self.copy.poll_step(&self.inner, context, None).is_ready() {}
-        if self.copy.is_over() { Poll::Ready(()) } else { Poll::Pending }
+        self.0.poll(context)
     }
 }
 
 impl<T: Transport> Drop for Detached<T> {
     fn drop(&mut self) {
-        if !self.copy.stop() {
+        let Outlived { inner, copy } = &self.0;
+        if !copy.stop() {
         } else if SPAWNING.get() {
             // The runtime has shut down. A report would start the next copy, which would also end
             // here, and the stack would grow with every queued query.
-            self.inner.close();
+            inner.close();
         } else {
-            self.inner.stopped(self.copy.id());
+            inner.stopped(copy.id());
         }
+    }
+}
+
+/// Polls a copy whose response has begun and not ended. The receiver of the response holds this, so
+/// that the copy needs no task. Dropping it lets the copy run on in a task of its own.
+pub struct CopyDriver(Pin<Box<dyn Future<Output = ()> + Send>>);
+
+impl std::fmt::Debug for CopyDriver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("CopyDriver")
+    }
+}
+
+impl CopyDriver {
+    pub(crate) fn new<T: Transport>(inner: Arc<Inner<T>>, copy: Arc<Copy<T>>) -> Self {
+        Self(Box::pin(Attached(Outlived { inner, copy })))
+    }
+
+    /// Returns whether the copy has ended.
+    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.0.as_mut().poll(context)
+    }
+}
+
+struct Attached<T: Transport>(Outlived<T>);
+
+impl<T: Transport> Future for Attached<T> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.0.poll(context)
+    }
+}
+
+impl<T: Transport> Drop for Attached<T> {
+    fn drop(&mut self) {
+        self.0.inner.detach([Arc::clone(&self.0.copy)]);
     }
 }
 

@@ -66,6 +66,7 @@ mod transport;
 mod workers;
 
 pub use cell::Cell;
+pub use copy::CopyDriver;
 pub use failure::{Cause, Failure};
 pub use learning::{Learned, Learning};
 pub use observe::{CopyEnd, CopyInfo, EjectionCause, Observer, ProbeFailure};

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use curtail_kernel::{FailReason, GroupId, Role, ServerId, ShedReason};
+use curtail_kernel::{CopyId, FailReason, GroupId, Role, ServerId, ShedReason};
 use tokio::time::Instant;
 
 use crate::failure::Failure;
@@ -58,6 +58,8 @@ pub struct QueryResponse<R> {
     pub ran_ns: u64,
     /// The number of copies that were started.
     pub copies: u32,
+    /// The copy that won.
+    pub(crate) copy: CopyId,
 }
 
 /// The reason why a query has no good response.

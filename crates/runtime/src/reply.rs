@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 
 use smallvec::SmallVec;
 
-use crate::copy::Copy;
+use crate::copy::{Copy, CopyDriver};
 use crate::inner::Inner;
-use crate::query::Query;
+use crate::query::{Query, QueryResponse};
 use crate::tables::{Mail, QueryKey, QueryResult};
 use crate::transport::Transport;
 
@@ -37,10 +37,18 @@ impl<T: Transport> Reply<T> {
     /// Carries out decisions. Returns the result if the query has ended.
     fn follow(&mut self) -> Option<QueryResult<T>> {
         let starts = std::mem::take(&mut self.mail.starts);
-        if self.mail.end.is_some() {
+        if let Some(mut end) = self.mail.end.take() {
             self.key = None;
+            if let Ok(QueryResponse { response, copy, .. }) = &mut end
+                && let Some(at) = self.copies.iter().position(|own| own.id() == *copy)
+                && !self.copies[at].is_over()
+            {
+                let copy = self.copies.swap_remove(at);
+                let driver = CopyDriver::new(Arc::clone(&self.inner), copy);
+                self.inner.transport.attach(response, driver);
+            }
             self.leave(starts);
-            return self.mail.end.take();
+            return Some(end);
         }
         for copy in starts {
             copy.send(&self.inner, self.request.clone());

@@ -73,6 +73,7 @@ pub(crate) fn answer<T: Transport>(
         took_ns: now.since(pending.arrived),
         ran_ns: now.since(flight.started),
         copies: pending.copies,
+        copy: flight.copy.id(),
     }
 }
 

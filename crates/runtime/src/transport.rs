@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use curtail_kernel::{CopyId, Feedback, Outcome, Role, ServerId};
 
+use crate::copy::CopyDriver;
 use crate::failure::Failure;
 
 /// The rest of a response, as a future that resolves when the server is done with it. The result is
@@ -106,6 +107,10 @@ pub trait Transport: Send + Sync + 'static {
     fn probe(&self, _server: ServerId) -> impl Future<Output = Option<(u32, u64)>> + Send {
         std::future::ready(None)
     }
+
+    /// Hands over the copy of a response whose tail has not ended. The receiver of the response can
+    /// then poll the copy. By default, the copy runs on in a task of its own.
+    fn attach(&self, _response: &mut Self::Response, _copy: CopyDriver) {}
 
     /// Closes the unused connections to a server, which was ejected.
     fn close_idle(&self, _server: ServerId) {}

@@ -4,8 +4,9 @@
 //! serves both versions. Dropping an exchange before its response has ended resets the stream.
 
 use std::future::poll_fn;
+use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::HeaderMap;
@@ -103,12 +104,16 @@ impl Exchange {
 
     /// Resolves when the client has reset the stream, or when the connection has ended. Cancel safe.
     pub async fn peer_closed(&mut self) {
-        poll_fn(|context| match &mut self.response {
+        poll_fn(|context| self.poll_peer_closed(context)).await;
+    }
+
+    /// Polls for the end, as [`peer_closed`](Exchange::peer_closed) does.
+    pub fn poll_peer_closed(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match &mut self.response {
             Response::Waits(respond) => respond.poll_reset(context).map(|_| ()),
             Response::Begun(body) => body.poll_reset(context).map(|_| ()),
-            Response::Over => std::task::Poll::Pending,
-        })
-        .await;
+            Response::Over => Poll::Pending,
+        }
     }
 
     /// Begins the response, and sends its head. No body is sent in response to HEAD, or with the
@@ -136,22 +141,22 @@ impl Exchange {
 
     /// Sends the whole body, after [`start_response`](Exchange::start_response), and ends the
     /// response.
-    pub async fn send_whole(&mut self, body: &[u8]) -> Result<(), ServerError> {
+    pub async fn send_whole(&mut self, body: impl Buf) -> Result<(), ServerError> {
         self.write(body, true).await
     }
 
     /// Sends a part of the body. Returns when the connection has accepted it.
-    pub async fn write_body(&mut self, data: &[u8]) -> Result<(), ServerError> {
+    pub async fn write_body(&mut self, data: impl Buf) -> Result<(), ServerError> {
         self.write(data, false).await
     }
 
-    async fn write(&mut self, data: &[u8], ends: bool) -> Result<(), ServerError> {
+    async fn write(&mut self, mut data: impl Buf, ends: bool) -> Result<(), ServerError> {
         let until = deadline(self.timeouts.write);
         let Response::Begun(body) = &mut self.response else { return Ok(()) };
-        let mut pieces = data.chunks(PIECE_BYTES).peekable();
-        while let Some(piece) = pieces.next() {
-            let ends = ends && pieces.peek().is_none();
-            let sent = timeout_at(until, send(body, Bytes::copy_from_slice(piece), ends)).await;
+        while data.has_remaining() {
+            let piece = data.copy_to_bytes(data.remaining().min(PIECE_BYTES));
+            let ends = ends && !data.has_remaining();
+            let sent = timeout_at(until, send(body, piece, ends)).await;
             sent.map_err(|_| ServerError::WriteTimeout(millis(self.timeouts.write)))??;
         }
         if ends {

@@ -337,7 +337,7 @@ async fn head_and_bodiless_statuses_get_no_body() {
     server.respond(200, NO_HEADERS, b"body").await.unwrap();
     next(&mut server).await;
     server.start_response(200, NO_HEADERS, BodyLength::Chunked).unwrap();
-    server.write_body(b"body").await.unwrap();
+    server.write_body(&b"body"[..]).await.unwrap();
     server.finish_body().await.unwrap();
     next(&mut server).await;
     server.respond(204, NO_HEADERS, b"body").await.unwrap();
@@ -391,7 +391,7 @@ async fn http10_gets_no_chunks_and_an_explicit_keep_alive() {
     server.respond(200, NO_HEADERS, b"one").await.unwrap();
     next(&mut server).await;
     server.start_response(200, NO_HEADERS, BodyLength::Chunked).unwrap();
-    server.write_body(b"two").await.unwrap();
+    server.write_body(&b"two"[..]).await.unwrap();
     server.finish_body().await.unwrap();
     assert!(server.next_request().await.unwrap().is_none());
     assert_eq!(
@@ -440,7 +440,7 @@ async fn mistakes_of_the_caller_are_errors() {
     let (mut client, mut server) = connect();
     let early = server.respond(200, NO_HEADERS, b"").await;
     assert!(matches!(early, Err(ServerError::OutOfOrder(_))));
-    assert!(matches!(server.write_body(b"x").await, Err(ServerError::OutOfOrder(_))));
+    assert!(matches!(server.write_body(&b"x"[..]).await, Err(ServerError::OutOfOrder(_))));
     client.write_all(GET.as_bytes()).await.unwrap();
     next(&mut server).await;
     assert!(matches!(server.next_request().await, Err(ServerError::OutOfOrder(_))));
@@ -451,8 +451,8 @@ async fn mistakes_of_the_caller_are_errors() {
     server.start_response(200, NO_HEADERS, BodyLength::Known(3)).unwrap();
     let again = server.start_response(200, NO_HEADERS, BodyLength::Known(3));
     assert!(matches!(again, Err(ServerError::OutOfOrder(_))));
-    assert!(matches!(server.write_body(b"four").await, Err(ServerError::BodyLength)));
-    server.write_body(b"tw").await.unwrap();
+    assert!(matches!(server.write_body(&b"four"[..]).await, Err(ServerError::BodyLength)));
+    server.write_body(&b"tw"[..]).await.unwrap();
     assert!(matches!(server.finish_body().await, Err(ServerError::BodyLength)));
     let text = sent(server, client).await;
     assert_eq!(text, "HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\ntw", "detectably cut short");

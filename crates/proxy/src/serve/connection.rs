@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::forward::{self, PeerAddrs};
-use super::front::Front;
+use super::front::{Front, unless_closed};
 use super::respond::{self, Cut, ResponseContext};
 use crate::config;
 use crate::metrics::{Rejection, RequestOutcome};
@@ -133,13 +133,10 @@ pub(super) async fn handle<F: Front>(
         None => client.read_body(service.config.max_request_body).await?.into(),
     };
     let now = Instant::now();
-    let begun = tokio::select! {
-        biased;
-        begun = Hop::begin(proxy, service, &target, (&head, here.peer.client)) => begun,
-        () = client.peer_closed() => {
-            drop(service.metrics.started(now));
-            return Err(Cut::PeerClosed);
-        }
+    let begun = Hop::begin(proxy, service, &target, (&head, here.peer.client));
+    let Some(begun) = unless_closed(client, begun).await else {
+        drop(service.metrics.started(now));
+        return Err(Cut::PeerClosed);
     };
     let (hop, fields) = match begun {
         Ok(begun) => begun,
@@ -198,24 +195,30 @@ async fn exchange<F: Front>(
     // A connection has one request at a time.
     let id = std::ptr::from_ref(client).addr() as u64;
     marks::parsed(id);
-    let (mut permit, outcome) = tokio::select! {
-        biased;
-        asked = hop.run(ask(cell, query, place, deadline)) => asked,
-        // Dropping the query abandons it, and its place.
-        () = client.peer_closed() => return Err(Cut::PeerClosed),
+    // Dropping the query abandons it, and its place.
+    let asked = if place.is_none() && hop.is_direct() {
+        unless_closed(client, cell.query(query)).await.map(|outcome| (None, outcome))
+    } else {
+        // Large, and moved with every request if it were in the future itself.
+        let asked = Box::pin(hop.run(ask(cell, query, place, deadline)));
+        unless_closed(client, asked).await
     };
+    let (permit, outcome) = asked.ok_or(Cut::PeerClosed)?;
     marks::answered(id);
     if *here.draining.borrow() {
         client.close_after_response();
     }
     let (fields, stage) = (hop.responds(&outcome), service.stage.as_ref());
     let context = ResponseContext { service, cell, shard, is_head, deadline, stage, fields };
-    let responded = tokio::select! {
-        biased;
-        responded = respond::outcome(client, &context, outcome) => responded,
-        () = lost(&mut permit) => Err(Cut::Preempted),
+    let responding = respond::outcome(client, &context, outcome);
+    let responded = match permit {
+        None => responding.await,
+        Some(mut permit) => tokio::select! {
+            biased;
+            responded = responding => responded,
+            () = permit.lost() => Err(Cut::Preempted),
+        },
     };
-    drop(permit);
     match responded {
         Ok((status, outcome)) => {
             service.metrics.responded(status);
@@ -249,23 +252,15 @@ async fn ask(
     query.deadline = Some(deadline);
     match timeout_at(deadline, stage.enter_as(priority)).await {
         Ok(Ok(permit)) => {
-            let mut permit = Some(permit);
+            let mut permit = permit;
             tokio::select! {
-                outcome = cell.query(query) => (permit, outcome),
+                outcome = cell.query(query) => (Some(permit), outcome),
                 // The replica cannot interrupt it, so it is given up: its primary is elsewhere.
-                () = lost(&mut permit) => (None, Err(QueryError::GaveWay)),
+                () = permit.lost() => (None, Err(QueryError::GaveWay)),
             }
         }
         Ok(Err(_)) => (None, Err(QueryError::QueueFull)),
         Err(_) => (None, Err(QueryError::Expired)),
-    }
-}
-
-/// Waits until a request has lost its slot.
-async fn lost(permit: &mut Option<Permit>) {
-    match permit {
-        Some(permit) => permit.lost().await,
-        None => std::future::pending().await,
     }
 }
 

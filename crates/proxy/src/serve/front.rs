@@ -1,8 +1,10 @@
 //! A client's request, over HTTP/1.1 or HTTP/2. The code that handles requests is generic over this.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use curtail_http::h1::server::{Connection, ServerError};
 use curtail_http::h1::{BodyLength, HeaderLines};
 use curtail_http::h2::server::Exchange;
@@ -24,8 +26,8 @@ pub(super) trait Front: Send {
     /// or if the client uses HTTP/1.1.
     fn take_body(&mut self) -> Option<RecvStream>;
 
-    /// Resolves when the client has left. Cancel safe.
-    fn peer_closed(&mut self) -> impl Future<Output = ()> + Send;
+    /// Polls for the departure of the client.
+    fn poll_peer_closed(&mut self, context: &mut Context<'_>) -> Poll<()>;
 
     fn start_response(
         &mut self,
@@ -34,13 +36,16 @@ pub(super) trait Front: Send {
         length: BodyLength,
     ) -> Done;
 
-    fn write_body(&mut self, data: &[u8]) -> impl Future<Output = Done> + Send;
+    fn write_body(&mut self, data: impl Buf + Send) -> impl Future<Output = Done> + Send;
 
     /// Sends the whole body, and ends the response.
-    fn send_whole(&mut self, body: &[u8]) -> impl Future<Output = Done> + Send;
+    fn send_whole(&mut self, body: Bytes) -> impl Future<Output = Done> + Send;
 
     /// Ends the response. Trailers are sent only over HTTP/2.
-    fn finish_body(&mut self, trailers: Option<&HeaderMap>) -> impl Future<Output = Done> + Send;
+    fn finish_body(
+        &mut self,
+        trailers: Option<Box<HeaderMap>>,
+    ) -> impl Future<Output = Done> + Send;
 
     fn flush(&mut self) -> impl Future<Output = Done> + Send;
 
@@ -57,6 +62,19 @@ pub(super) trait Front: Send {
     fn reset(&mut self);
 }
 
+/// Awaits a future unless the client leaves first. Returns `None` if it has.
+pub(super) async fn unless_closed<F: Front, T>(
+    client: &mut F,
+    future: impl Future<Output = T>,
+) -> Option<T> {
+    let mut future = pin!(future);
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(result) => Poll::Ready(Some(result)),
+        Poll::Pending => client.poll_peer_closed(context).map(|()| None),
+    })
+    .await
+}
+
 impl Front for Connection<Stream> {
     async fn read_body(&mut self, limit: usize) -> Result<Bytes, ServerError> {
         self.read_body(limit).await
@@ -66,8 +84,8 @@ impl Front for Connection<Stream> {
         None
     }
 
-    async fn peer_closed(&mut self) {
-        self.peer_closed().await;
+    fn poll_peer_closed(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.poll_peer_closed(context)
     }
 
     fn start_response(
@@ -79,16 +97,16 @@ impl Front for Connection<Stream> {
         self.start_response(status, headers, length)
     }
 
-    async fn write_body(&mut self, data: &[u8]) -> Done {
+    async fn write_body(&mut self, data: impl Buf + Send) -> Done {
         self.write_body(data).await
     }
 
-    async fn send_whole(&mut self, body: &[u8]) -> Done {
-        self.write_body(body).await?;
+    async fn send_whole(&mut self, body: Bytes) -> Done {
+        self.write_body(&body[..]).await?;
         self.finish_body().await
     }
 
-    async fn finish_body(&mut self, _: Option<&HeaderMap>) -> Done {
+    async fn finish_body(&mut self, _: Option<Box<HeaderMap>>) -> Done {
         self.finish_body().await
     }
 
@@ -124,8 +142,8 @@ impl Front for Exchange {
         self.take_body()
     }
 
-    async fn peer_closed(&mut self) {
-        self.peer_closed().await;
+    fn poll_peer_closed(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.poll_peer_closed(context)
     }
 
     fn start_response(
@@ -137,16 +155,16 @@ impl Front for Exchange {
         self.start_response(status, headers, length)
     }
 
-    async fn write_body(&mut self, data: &[u8]) -> Done {
+    async fn write_body(&mut self, data: impl Buf + Send) -> Done {
         self.write_body(data).await
     }
 
-    async fn send_whole(&mut self, body: &[u8]) -> Done {
+    async fn send_whole(&mut self, body: Bytes) -> Done {
         self.send_whole(body).await
     }
 
-    async fn finish_body(&mut self, trailers: Option<&HeaderMap>) -> Done {
-        self.finish_body(trailers.cloned()).await
+    async fn finish_body(&mut self, trailers: Option<Box<HeaderMap>>) -> Done {
+        self.finish_body(trailers.map(|trailers| *trailers)).await
     }
 
     async fn flush(&mut self) -> Done {

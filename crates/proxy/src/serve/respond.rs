@@ -1,5 +1,8 @@
 //! The response to the client.
 
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use curtail_flow::Rejected;
@@ -11,7 +14,7 @@ use curtail_runtime::{Cell, QueryError, QueryResponse};
 use percent_encoding::{CONTROLS, utf8_percent_encode};
 use tokio::time::{Instant, timeout_at};
 
-use super::front::Front;
+use super::front::{Front, unless_closed};
 use crate::metrics::RequestOutcome;
 use crate::sidecar::{Fields, Refusal};
 use crate::state::Service;
@@ -39,9 +42,9 @@ pub(super) struct ResponseContext<'a> {
 }
 
 impl ResponseContext<'_> {
-    fn sent(&self, body: &[u8]) {
+    fn sent(&self, bytes: usize) {
         if let Some(stage) = self.stage {
-            stage.did(body.len() as u64);
+            stage.did(bytes as u64);
         }
     }
 
@@ -110,7 +113,7 @@ pub(super) async fn text<F: Front>(
     let retry = retry_after.map(|seconds| (&b"retry-after"[..], seconds.as_bytes()));
     let headers = headers.into_iter().chain(retry).chain(fields.added());
     client.start_response(status, headers, BodyLength::Known(line.len() as u64))?;
-    client.send_whole(line.as_bytes()).await
+    client.send_whole(line.into()).await
 }
 
 /// An error of our own for a client of gRPC, as a response that consists of a head alone.
@@ -218,20 +221,20 @@ async fn respond<F: Front>(
             client.finish_body(None).await?;
         }
         Body::Whole(body, Some(trailers)) => {
-            context.sent(&body);
+            context.sent(body.len());
             client.start_response(status, headers, length(&head))?;
-            client.write_body(&body).await?;
-            client.finish_body(Some(&trailers)).await?;
+            client.write_body(body).await?;
+            client.finish_body(Some(trailers)).await?;
         }
         Body::Whole(body, None) => {
-            context.sent(&body);
+            context.sent(body.len());
             client.start_response(status, headers, whole_length(status, &body))?;
-            client.send_whole(&body).await?;
+            client.send_whole(body).await?;
         }
         Body::Stream(body) => {
             client.start_response(status, headers, length(&head))?;
             // A client that does not read holds the replica's slot no longer than that.
-            let relaying = relay(client, body, context);
+            let relaying = Box::pin(relay(client, body, context));
             timeout_at(context.deadline, relaying).await.map_err(|_| Cut::Timeout)??;
         }
     }
@@ -248,21 +251,34 @@ async fn relay<F: Front>(
     mut body: BodyReceiver,
     context: &ResponseContext<'_>,
 ) -> Result<(), Cut> {
-    client.flush().await?;
+    let mut next = poll_fn(|polling| Poll::Ready(body.poll_next(polling))).await;
     loop {
-        let piece = tokio::select! {
-            piece = body.next() => piece,
-            // A replica may be silent for long: no other check would notice.
-            () = client.peer_closed() => return Err(Cut::PeerClosed),
-        };
-        // Dropping the connection inside of a body is how the client learns that it is not whole.
-        match piece.map_err(|_| Cut::Replica)? {
-            Some(piece) => {
-                client.write_body(&piece).await?;
-                context.sent(&piece);
+        let received = match next {
+            Poll::Ready(received) => received,
+            Poll::Pending => {
+                // The head has not been sent, because it leaves together with the first bytes if
+                // they are here.
+                client.flush().await?;
+                // A replica may be silent for long, and no other check would notice that the client
+                // has left.
+                unless_closed(client, body.next()).await.ok_or(Cut::PeerClosed)?
             }
-            None => break,
-        }
+        };
+        let Ok(received) = received else {
+            client.flush().await?;
+            // The client sees that the response is incomplete, because its last chunk is missing.
+            return Err(Cut::Replica);
+        };
+        let Some(pieces) = received else { break };
+        context.sent(pieces.length());
+        let mut writing = pin!(client.write_body(pieces));
+        poll_fn(|polling| {
+            // The copy fills the buffer meanwhile, and ends even if this client does not read.
+            body.advance(polling);
+            writing.as_mut().poll(polling)
+        })
+        .await?;
+        next = Poll::Pending;
     }
     client.finish_body(body.trailers()).await?;
     Ok(())

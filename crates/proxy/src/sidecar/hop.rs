@@ -54,6 +54,9 @@ impl Fields {
     /// Returns whether a field of the message is relayed unchanged.
     pub(crate) fn keeps(&self, name: &[u8]) -> bool {
         const OURS: &[u8] = b"curtail-";
+        if self.names.is_empty() && !self.strips {
+            return true;
+        }
         let is_ours = || name.get(..OURS.len()).is_some_and(|of| of.eq_ignore_ascii_case(OURS));
         let is_replaced = |of: &HeaderName| name.eq_ignore_ascii_case(of.as_str().as_bytes());
         !(self.names.iter().any(is_replaced) || self.strips && is_ours())
@@ -113,7 +116,8 @@ impl<'p> Hop<'p> {
         let trusts = proxy.config.flow.as_ref().is_some_and(|flow| flow.trusts(peer));
         match (&proxy.sidecar, service.config.flow) {
             (Some(sidecar), Some(FlowRole::Ingress)) => {
-                let began = Self::ingress(sidecar, &service.config, head, !trusts).await;
+                // Large, and moved with every request if it were in the future itself.
+                let began = Box::pin(Self::ingress(sidecar, &service.config, head, !trusts)).await;
                 if let Ok((Self { role: Role::Ingress(of), .. }, _)) = &began
                     && !of.arrival.has_metadata()
                 {
@@ -207,6 +211,11 @@ impl<'p> Hop<'p> {
             Role::Ingress(ingress) => ingress.context.deadline(),
             Role::None => None,
         }
+    }
+
+    /// Returns whether the query is sent without waiting for anything.
+    pub(crate) fn is_direct(&self) -> bool {
+        !matches!(self.role, Role::Ingress(_))
     }
 
     /// Sends the query. If the query goes to the application, waits for a slot first.

@@ -3,6 +3,7 @@
 use std::future::{Future as _, poll_fn};
 use std::pin::Pin;
 use std::sync::PoisonError;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use curtail_http::Pieces;
@@ -72,10 +73,10 @@ impl Incoming {
     ) -> Result<(Self, ResponseHead), SendError> {
         let mut text = std::mem::take(&mut stream.text);
         let line = (request.method(), request.target());
-        let Payload::Whole(body) = &request.body else {
+        let Payload::Whole(body) = request.body() else {
             return Err(SendError::Failed(Failure::Unsendable));
         };
-        write_request_of_lines(&mut text, line, [&request.lines, more], body.len() as u64);
+        write_request_of_lines(&mut text, line, [request.lines(), more], body.len() as u64);
         text.extend_from_slice(body);
         let head = stream.send(&text, request.is_head()).await?;
         text.clear();
@@ -94,8 +95,8 @@ impl Incoming {
             method: request.method(),
             target: request.target(),
             secure,
-            lines: [&request.lines, more],
-            length: match &request.body {
+            lines: [request.lines(), more],
+            length: match request.body() {
                 Payload::Whole(body) => Some(body.len() as u64),
                 Payload::Once(_) => None,
             },
@@ -111,7 +112,7 @@ impl Incoming {
             SendError::Unsent
         })?;
         let mut upload = None;
-        match &request.body {
+        match request.body() {
             Payload::Whole(_) if ends => {}
             Payload::Whole(body) => {
                 // A server may respond before it has received the whole body.
@@ -134,7 +135,7 @@ impl Incoming {
             Err(error) => {
                 let error = failed(&error, &link);
                 if let (SendError::Unsent, Payload::Once(source), Some(upload)) =
-                    (&error, &request.body, upload)
+                    (&error, request.body(), upload)
                 {
                     let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
                     *source = upload.into_source();
@@ -152,20 +153,27 @@ impl Incoming {
         Ok((Self::Http2 { body, upload, _link: link }, head))
     }
 
-    /// Returns the next piece of the body, or `None` after its end. Cancel safe.
-    pub(super) async fn body(&mut self) -> Result<Option<Bytes>, Failure> {
-        match self {
-            Self::Http1 { stream, .. } => Ok(stream.body().await?),
-            Self::Http2 { body, upload, .. } => match next(body, upload).await {
-                Some(Ok(data)) => {
-                    // A stream that has ended needs no more capacity.
-                    let _ = body.flow_control().release_capacity(data.len());
-                    Ok(Some(data))
-                }
-                Some(Err(error)) => Err(incomplete(&error)),
-                None => Ok(None),
-            },
+    /// Polls for the next piece of the body, or `None` after its end.
+    pub(super) fn poll_body(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, Failure>> {
+        let (body, upload) = match self {
+            Self::Http1 { stream, .. } => return stream.poll_body(context).map_err(Failure::from),
+            Self::Http2 { body, upload, .. } => (body, upload),
+        };
+        if let Some(upload) = upload {
+            upload.advance(context);
         }
+        Poll::Ready(match ready!(body.poll_data(context)) {
+            Some(Ok(data)) => {
+                // A stream that has ended needs no more capacity.
+                let _ = body.flow_control().release_capacity(data.len());
+                Ok(Some(data))
+            }
+            Some(Err(error)) => Err(incomplete(&error)),
+            None => Ok(None),
+        })
     }
 
     /// Returns the rest of the body, or the part that has arrived when more than `limit` bytes have.
@@ -173,7 +181,7 @@ impl Incoming {
     pub(super) async fn body_up_to(&mut self, limit: usize) -> Result<(Bytes, bool), Failure> {
         let mut pieces = Pieces::default();
         while pieces.length() <= limit {
-            match self.body().await? {
+            match poll_fn(|context| self.poll_body(context)).await? {
                 Some(piece) => pieces.push(piece, usize::MAX),
                 None => return Ok((pieces.join(), true)),
             };
@@ -189,14 +197,18 @@ impl Incoming {
         }
     }
 
-    /// Returns the trailers, after the end of the body. HTTP/1.1 has none here.
-    pub(super) async fn trailers(&mut self) -> Result<Option<Box<HeaderMap>>, Failure> {
+    /// Polls for the trailers, after the end of the body. HTTP/1.1 has none here.
+    pub(super) fn poll_trailers(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Box<HeaderMap>>, Failure>> {
         match self {
-            Self::Http1 { .. } => Ok(None),
-            Self::Http2 { body, .. } => match body.trailers().await {
-                Ok(trailers) => Ok(trailers.map(Box::new)),
-                Err(error) => Err(incomplete(&error)),
-            },
+            Self::Http1 { .. } => Poll::Ready(Ok(None)),
+            Self::Http2 { body, .. } => {
+                let trailers = ready!(body.poll_trailers(context));
+                let trailers = trailers.map(|trailers| trailers.map(Box::new));
+                Poll::Ready(trailers.map_err(|error| incomplete(&error)))
+            }
         }
     }
 
@@ -206,20 +218,6 @@ impl Incoming {
             pool.put_back(stream);
         }
     }
-}
-
-/// Returns the next piece of a response, and relays the request meanwhile.
-async fn next(
-    body: &mut RecvStream,
-    upload: &mut Option<Box<Upload>>,
-) -> Option<Result<Bytes, h2::Error>> {
-    poll_fn(|context| {
-        if let Some(upload) = upload {
-            upload.advance(context);
-        }
-        body.poll_data(context)
-    })
-    .await
 }
 
 /// Why there is no head of a response.

@@ -1,32 +1,34 @@
-//! Requests and responses, for all versions of HTTP. A long response is streamed from its server to a
-//! client that may be slow or gone.
+//! Requests and responses, for all versions of HTTP.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut as _, Bytes, BytesMut};
 use curtail_http::h1::{HeaderLines, ResponseHead, WriteError, check_request_line, write_lines};
 use curtail_kernel::ServerId;
 use h2::RecvStream;
 use http::HeaderMap;
-use tokio::sync::mpsc;
 
+use super::pipe::BodyReceiver;
 use super::upload::Source;
 use crate::failure::Failure;
 
 /// A request. It is rendered for each copy where the copy is sent, so clones are cheap and copies
 /// may differ.
 #[derive(Clone, Debug)]
-pub struct Request {
-    /// The method and the target, one after the other.
-    line: Bytes,
-    method_length: usize,
-    /// `name: value` lines, without the fields that frame the message.
-    pub(super) lines: Bytes,
-    pub(super) body: Payload,
-    pub(super) may_repeat: bool,
-    pub(super) is_unary: bool,
-    pub(super) watch: Option<Arc<dyn Watch>>,
+pub struct Request(Arc<Parts>);
+
+#[derive(Clone, Debug)]
+struct Parts {
+    /// The method, the target, and `name: value` lines without the fields that frame the message,
+    /// one after the other.
+    text: BytesMut,
+    method_end: usize,
+    target_end: usize,
+    body: Payload,
+    may_repeat: bool,
+    is_unary: bool,
+    watch: Option<Arc<dyn Watch>>,
 }
 
 /// The body of a request.
@@ -80,38 +82,61 @@ impl Request {
         let mut text = BytesMut::with_capacity(512);
         text.extend_from_slice(method.as_bytes());
         text.extend_from_slice(target.as_bytes());
-        let line = text.len();
+        let (method_end, target_end) = (method.len(), text.len());
         write_lines(&mut text, headers)?;
-        let line = text.split_to(line).freeze();
-        let (lines, body) = (text.freeze(), body.into());
-        let (method_length, is_unary) = (method.len(), false);
-        Ok(Self { line, method_length, lines, body, may_repeat, is_unary, watch: None })
+        let (body, is_unary, watch) = (body.into(), false, None);
+        let parts = Parts { text, method_end, target_end, body, may_repeat, is_unary, watch };
+        Ok(Self(Arc::new(parts)))
     }
 
     pub(super) fn method(&self) -> &str {
         // It was a `str` before.
-        std::str::from_utf8(&self.line[..self.method_length]).unwrap_or_default()
+        std::str::from_utf8(&self.0.text[..self.0.method_end]).unwrap_or_default()
     }
 
     pub(super) fn target(&self) -> &str {
-        std::str::from_utf8(&self.line[self.method_length..]).unwrap_or_default()
+        let target = &self.0.text[self.0.method_end..self.0.target_end];
+        std::str::from_utf8(target).unwrap_or_default()
+    }
+
+    /// Returns `name: value` lines, without the fields that frame the message.
+    pub(super) fn lines(&self) -> &[u8] {
+        &self.0.text[self.0.target_end..]
+    }
+
+    pub(super) fn body(&self) -> &Payload {
+        &self.0.body
+    }
+
+    pub(super) fn may_repeat(&self) -> bool {
+        self.0.may_repeat
+    }
+
+    pub(super) fn is_unary(&self) -> bool {
+        self.0.is_unary
+    }
+
+    pub(super) fn watch(&self) -> Option<&dyn Watch> {
+        self.0.watch.as_deref()
     }
 
     pub(super) fn is_head(&self) -> bool {
-        self.method() == "HEAD"
+        &self.0.text[..self.0.method_end] == b"HEAD"
     }
 
     /// Returns the same request, declared to have a single response of moderate length. A copy can
     /// then lose until its response has ended, unless the response is too long to be held.
     #[must_use]
-    pub fn unary(self, is_unary: bool) -> Self {
-        Self { is_unary, ..self }
+    pub fn unary(mut self, is_unary: bool) -> Self {
+        Arc::make_mut(&mut self.0).is_unary = is_unary;
+        self
     }
 
     /// Returns the same request with an observer of its copies.
     #[must_use]
-    pub fn watched(self, watch: Option<Arc<dyn Watch>>) -> Self {
-        Self { watch, ..self }
+    pub fn watched(mut self, watch: Option<Arc<dyn Watch>>) -> Self {
+        Arc::make_mut(&mut self.0).watch = watch;
+        self
     }
 }
 
@@ -142,75 +167,12 @@ impl Response {
             Body::Stream(receiver) => receiver,
         };
         let mut body = BytesMut::new();
-        while let Some(piece) = receiver.next().await? {
-            if body.len() + piece.len() > limit {
+        while let Some(pieces) = receiver.next().await? {
+            if body.len() + pieces.length() > limit {
                 return Err(Failure::BodyTooLarge(limit));
             }
-            body.extend_from_slice(&piece);
+            body.put(pieces);
         }
         Ok(body.freeze())
-    }
-}
-
-/// How the body ended, and its trailers. Kept beside the channel, because a slow client whose channel is
-/// full must not hold the slot of a server that is done. A copy that is dropped half-way sets nothing,
-/// so its end is never taken for the end of the body.
-type BodyEnd = Arc<OnceLock<Result<Option<Box<HeaderMap>>, Failure>>>;
-
-/// Receives the body of a response piece by piece, through a bounded channel.
-#[derive(Debug)]
-pub struct BodyReceiver {
-    data: mpsc::Receiver<Bytes>,
-    end: BodyEnd,
-}
-
-/// The other end of a [`BodyReceiver`]. Dropped before [`BodySender::end`], it has broken off.
-#[derive(Debug)]
-pub(super) struct BodySender {
-    data: mpsc::Sender<Bytes>,
-    end: BodyEnd,
-}
-
-/// A channel in which `room` pieces may wait.
-pub(super) fn channel(room: usize) -> (BodySender, BodyReceiver) {
-    let (sender, receiver) = mpsc::channel(room);
-    let end = BodyEnd::default();
-    (BodySender { data: sender, end: Arc::clone(&end) }, BodyReceiver { data: receiver, end })
-}
-
-impl BodyReceiver {
-    /// Returns the next piece, or `None` after the last piece of a complete body. Cancel safe.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
-        match self.data.recv().await {
-            Some(piece) => Ok(Some(piece)),
-            None => match self.end.get() {
-                Some(Ok(_)) => Ok(None),
-                Some(Err(why)) => Err(*why),
-                None => Err(Failure::Incomplete),
-            },
-        }
-    }
-
-    /// Returns the trailers, after the last piece.
-    pub fn trailers(&self) -> Option<&HeaderMap> {
-        self.end.get().and_then(|end| end.as_ref().ok()?.as_deref())
-    }
-}
-
-impl BodySender {
-    /// Hands a piece over when there is room; false when the receiver is gone.
-    pub(super) async fn send(&self, piece: Bytes) -> bool {
-        self.data.send(piece).await.is_ok()
-    }
-
-    /// Resolves when the receiver is gone.
-    pub(super) async fn closed(&self) {
-        self.data.closed().await;
-    }
-
-    /// That was all, or the server broke off.
-    pub(super) fn end(self, how: Result<Option<Box<HeaderMap>>, Failure>) {
-        // It is ours alone to set.
-        let _ = self.end.set(how);
     }
 }

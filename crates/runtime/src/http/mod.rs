@@ -1,9 +1,8 @@
 //! Sends copies as HTTP requests, over pooled connections of HTTP/1.1 or shared connections of HTTP/2.
 //!
 //! A short response is read completely before it can win. If a server stalls in the middle of a
-//! small response, another replica can therefore still win. A longer response is relayed piece by
-//! piece through a bounded channel, and its copy keeps its slot until the response has been
-//! relayed.
+//! small response, another replica can therefore still win. A longer response is relayed through a
+//! bounded buffer, and its copy keeps its slot until the server has sent everything.
 
 mod grpc;
 mod health;
@@ -11,6 +10,7 @@ mod incoming;
 mod load_report;
 mod message;
 mod multiplexed;
+mod pipe;
 mod pool;
 mod priority;
 mod relay;
@@ -20,19 +20,23 @@ mod upstream;
 
 pub use health::{Health, watch};
 pub use load_report::{LoadReport, ORCA, SERVER_TIMING};
-pub use message::{Body, BodyReceiver, Payload, Request, Response, Watch};
+pub use message::{Body, Payload, Request, Response, Watch};
+pub use pipe::BodyReceiver;
 pub use priority::{PRIORITY, priority, type_of_service};
 pub use upload::Source;
 pub use upstream::{Protocol, Replica, Upstream};
 
+use std::future::poll_fn;
 use std::time::Duration;
 
 use bytes::Bytes;
 use curtail_http::h1::{Framing, Limits};
 use curtail_kernel::{Outcome, OutcomeTable, Role, ServerId, grpc_outcome};
 
+use crate::copy::CopyDriver;
 use crate::failure::Failure;
 use crate::transport::{CopyHandle, Head, Tail, Transport};
+use pipe::pipe;
 use priority::LOWEST;
 use relay::Relay;
 
@@ -55,8 +59,8 @@ pub struct Settings {
     pub idle_timeout: Duration,
     /// Responses of up to this many bytes are read completely before they can win.
     pub whole_bytes: u64,
-    /// Maximum number of pieces of a longer response that wait for a slow client.
-    pub body_buffer: usize,
+    /// Number of bytes of a longer response that may wait for a slow client.
+    pub response_buffer: usize,
     /// Whether the servers use gRPC, whose status decides the outcome of a response.
     pub grpc: bool,
     /// Whether to parse load reports, for policies that use them.
@@ -82,7 +86,7 @@ impl Default for Settings {
             idle: 64,
             idle_timeout: Duration::from_secs(30),
             whole_bytes: 64 * 1024,
-            body_buffer: 16,
+            response_buffer: 256 << 10,
             grpc: false,
             load_reports: true,
             priorities: false,
@@ -139,11 +143,11 @@ impl Http {
         more: &[u8],
         copy: CopyHandle,
     ) -> Result<Head<Response>, Failure> {
-        if let Some(watch) = &request.watch {
+        if let Some(watch) = request.watch() {
             watch.sent(server);
         }
         let (mut incoming, head) = self.upstream(server).exchange(&request, more).await?;
-        if let Some(watch) = &request.watch {
+        if let Some(watch) = request.watch() {
             watch.received(server, &head);
         }
         let mut outcome = self.outcome(head.status());
@@ -156,11 +160,11 @@ impl Http {
         let feedback = if reports { LoadReport::of(&head).feedback() } else { None };
         let retry_after = if outcome == Outcome::Refused { retry_after::of(&head) } else { None };
         let mut read = Bytes::new();
-        if request.is_unary || self.is_small(head.framing()) {
+        if request.is_unary() || self.is_small(head.framing()) {
             let limit = usize::try_from(self.settings.whole_bytes).unwrap_or(usize::MAX);
             let (body, is_whole) = incoming.body_up_to(limit).await?;
             if is_whole {
-                let trailers = incoming.trailers().await?;
+                let trailers = poll_fn(|context| incoming.poll_trailers(context)).await?;
                 incoming.release();
                 if self.settings.grpc && outcome == Outcome::Good {
                     outcome = grpc::end(&head, trailers.as_deref())?;
@@ -173,10 +177,10 @@ impl Http {
             }
             read = body;
         }
-        let (sender, receiver) = message::channel(self.settings.body_buffer);
-        let status = grpc::status(&head).is_none() && self.settings.grpc;
-        let relay = Relay::new(incoming, self.settings, copy).after(read).with_status(status);
-        let tail: Tail = Box::pin(relay.run(sender));
+        let (sender, receiver) = pipe(self.settings.response_buffer);
+        let has_status = grpc::status(&head).is_none() && self.settings.grpc;
+        let relay = Relay::new(incoming, sender, self.settings, copy, read, has_status);
+        let tail: Tail = Box::pin(relay);
         Ok(Head {
             response: Response { head, body: Body::Stream(receiver) },
             outcome,
@@ -205,13 +209,13 @@ impl Transport for Http {
         request: Request,
         copy: CopyHandle,
     ) -> Result<Head<Response>, Failure> {
-        let yields = self.settings.priorities && copy.role() != Role::Primary;
-        let more = if yields { LOWEST } else { b"" };
-        match self.send_as(server, request, more, copy).await {
-            Ok(head) if yields && !head.outcome.wins() => Err(Failure::GivenUp),
+        if !self.settings.priorities || copy.role() == Role::Primary {
+            return self.send_as(server, request, b"", copy).await;
+        }
+        match Box::pin(self.send_as(server, request, LOWEST, copy)).await {
+            Ok(head) if head.outcome.wins() => Ok(head),
             // A server that gives up a duplicate does what it should.
-            Err(_) if yields => Err(Failure::GivenUp),
-            sent => sent,
+            _ => Err(Failure::GivenUp),
         }
     }
 
@@ -228,6 +232,12 @@ impl Transport for Http {
             report
         };
         tokio::time::timeout(PROBE_TIMEOUT, asking).await.ok()?
+    }
+
+    fn attach(&self, response: &mut Response, copy: CopyDriver) {
+        if let Body::Stream(body) = &mut response.body {
+            body.attach(copy);
+        }
     }
 
     fn close_idle(&self, server: ServerId) {

@@ -1,137 +1,161 @@
-//! Relays a long response, piece by piece, while its copy keeps its slot.
+//! Reads a long response into the buffer of its receiver, while its copy keeps its slot.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use curtail_http::Timer;
 use curtail_kernel::Outcome;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use http::HeaderMap;
+use tokio::time::Instant;
 
 use super::incoming::Incoming;
-use super::message::BodySender;
+use super::pipe::BodySender;
 use super::{Settings, grpc};
 use crate::failure::Failure;
 use crate::transport::CopyHandle;
 
-/// How often the kernel hears that a server which sends is not silent. Cancel timeouts are longer.
+/// Time between two reports to the kernel that the copy makes progress. Cancel timeouts are longer.
 const PROGRESS: Duration = Duration::from_millis(50);
 
-/// The rest of a long response.
+/// The future of the rest of a long response. Resolves to the outcome that the end decides.
 pub(super) struct Relay {
-    incoming: Incoming,
+    /// `None` after the end.
+    ends: Option<(Incoming, BodySender)>,
     settings: Settings,
     copy: CopyHandle,
-    /// When the kernel last heard that the copy is at work.
+    timer: Timer,
+    last_read: Instant,
     last_progress: Instant,
-    /// Since when no client wants it.
+    /// The time since when no client wants the response.
     unwanted: Option<Instant>,
-    /// A piece that was read before the relay began.
-    read: Bytes,
+    body_ended: bool,
     /// Whether the trailers contain the outcome.
     has_status: bool,
 }
 
 impl Relay {
-    pub(super) fn new(incoming: Incoming, settings: Settings, copy: CopyHandle) -> Self {
+    /// Relays the rest of a response after `read`, the part that has been read. `has_status` states
+    /// whether the trailers contain the outcome.
+    pub(super) fn new(
+        incoming: Incoming,
+        sender: BodySender,
+        settings: Settings,
+        copy: CopyHandle,
+        read: Bytes,
+        has_status: bool,
+    ) -> Self {
+        let now = Instant::now();
+        if !read.is_empty() {
+            sender.send(read);
+        }
         Self {
-            incoming,
+            ends: Some((incoming, sender)),
             settings,
             copy,
-            last_progress: Instant::now(),
+            timer: Timer::default(),
+            last_read: now,
+            last_progress: now,
             unwanted: None,
-            read: Bytes::new(),
-            has_status: false,
+            body_ended: false,
+            has_status,
         }
     }
 
-    /// Sends these bytes first, which were read before.
-    pub(super) fn after(self, read: Bytes) -> Self {
-        Self { read, ..self }
-    }
-
-    /// Sets whether the trailers contain the outcome.
-    pub(super) fn with_status(self, has_status: bool) -> Self {
-        Self { has_status, ..self }
-    }
-
-    /// Reads it for a client that may be slow, or gone.
-    pub(super) async fn run(mut self, sender: BodySender) -> Result<Option<Outcome>, Failure> {
-        let read = std::mem::take(&mut self.read);
-        if !read.is_empty() && !self.forward(&sender, read).await {
-            self.unwanted();
+    fn poll_end(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Box<HeaderMap>>, Failure>> {
+        let now = Instant::now();
+        // A server that always has a piece ready would never let the timer pass.
+        if self.is_given_up(now) {
+            return Poll::Ready(Err(Failure::GivenUp));
         }
-        let end = loop {
-            match self.next(&sender).await {
-                Ok(Some(piece)) if self.unwanted.is_none() => {
-                    if !self.forward(&sender, piece).await {
-                        self.unwanted();
+        let Some((incoming, sender)) = &mut self.ends else { return Poll::Pending };
+        loop {
+            if self.unwanted.is_none() {
+                match sender.poll_room(context) {
+                    Poll::Ready(true) => {}
+                    Poll::Ready(false) => {
+                        self.unwanted = Some(now);
+                        // The server is still busy. The kernel decides whether to stop it.
+                        self.copy.unwanted();
+                    }
+                    Poll::Pending => {
+                        // The client is slow, which is not the silence of the server.
+                        self.last_read = now;
+                        report_progress(&self.copy, &mut self.last_progress, now);
+                        self.timer.poll_passed(self.last_progress + PROGRESS, context);
+                        return Poll::Pending;
                     }
                 }
-                Ok(Some(_)) => {}
-                Ok(None) => break self.incoming.trailers().await,
-                Err(failure) => break Err(failure),
             }
-        };
+            if self.body_ended {
+                return incoming.poll_trailers(context);
+            }
+            match incoming.poll_body(context) {
+                Poll::Ready(Ok(Some(piece))) => {
+                    self.last_read = now;
+                    report_progress(&self.copy, &mut self.last_progress, now);
+                    if self.unwanted.is_none() {
+                        sender.send(piece);
+                    }
+                }
+                Poll::Ready(Ok(None)) => self.body_ended = true,
+                Poll::Ready(Err(why)) => return Poll::Ready(Err(why)),
+                Poll::Pending => return self.poll_silence(context),
+            }
+        }
+    }
+
+    fn is_given_up(&self, now: Instant) -> bool {
+        self.unwanted.is_some_and(|since| since + self.settings.unwanted_timeout <= now)
+    }
+
+    /// Fails if the server has sent nothing for too long.
+    fn poll_silence<T>(&mut self, context: &mut Context<'_>) -> Poll<Result<T, Failure>> {
+        let silent = self.last_read + self.settings.read_timeout;
+        let given_up = self.unwanted.map(|since| since + self.settings.unwanted_timeout);
+        let until = given_up.map_or(silent, |given_up| given_up.min(silent));
+        if !self.timer.poll_passed(until, context) {
+            return Poll::Pending;
+        }
+        Poll::Ready(Err(if until < silent {
+            Failure::GivenUp
+        } else {
+            Failure::Stalled(self.settings.read_timeout)
+        }))
+    }
+}
+
+/// Reports now and then that the copy makes progress. Each report locks the cell.
+fn report_progress(copy: &CopyHandle, last: &mut Instant, now: Instant) {
+    if now.saturating_duration_since(*last) >= PROGRESS {
+        *last = now;
+        copy.progress();
+    }
+}
+
+impl Future for Relay {
+    type Output = Result<Option<Outcome>, Failure>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let end = ready!(this.poll_end(context));
         let result = match &end {
-            Ok(trailers) if self.has_status => grpc::outcome(trailers.as_deref()).map(Some),
+            Ok(trailers) if this.has_status => grpc::outcome(trailers.as_deref()).map(Some),
             Ok(_) => Ok(None),
             Err(why) => Err(*why),
         };
-        sender.end(end);
-        if result.is_ok() {
-            self.incoming.release();
-        }
-        result
-    }
-
-    async fn next(&mut self, sender: &BodySender) -> Result<Option<Bytes>, Failure> {
-        let silent = Instant::now() + self.settings.read_timeout;
-        let piece = loop {
-            let cut = self.unwanted.map(|since| since + self.settings.unwanted_timeout);
-            // A server that always has a piece ready would never let a timer go off.
-            if cut.is_some_and(|cut| cut <= Instant::now()) {
-                return Err(Failure::GivenUp);
-            }
-            let until = cut.map_or(silent, |cut| cut.min(silent));
-            tokio::select! {
-                piece = timeout_at(until, self.incoming.body()) => match piece {
-                    Ok(piece) => break piece,
-                    Err(_) if until < silent => return Err(Failure::GivenUp),
-                    Err(_) => return Err(Failure::Stalled(self.settings.read_timeout)),
-                },
-                // Not only when the next piece comes: a server may be silent for long.
-                () = sender.closed(), if self.unwanted.is_none() => self.unwanted(),
-            }
-        };
-        self.report_progress();
-        piece
-    }
-
-    /// Hands a piece to a client, who may be slow: that is not the server's silence. False when
-    /// no client takes it.
-    async fn forward(&mut self, sender: &BodySender, piece: Bytes) -> bool {
-        let passing = sender.send(piece);
-        tokio::pin!(passing);
-        loop {
-            tokio::select! {
-                taken = &mut passing => return taken,
-                () = sleep_until(self.last_progress + PROGRESS) => self.report_progress(),
+        if let Some((incoming, sender)) = this.ends.take() {
+            sender.end(end);
+            if result.is_ok() {
+                incoming.release();
             }
         }
-    }
-
-    /// Tells the kernel now and then that the copy is at work: for every piece would be a lock for
-    /// every piece.
-    fn report_progress(&mut self) {
-        if self.last_progress.elapsed() >= PROGRESS {
-            self.last_progress = Instant::now();
-            self.copy.progress();
-        }
-    }
-
-    /// The server is still busy: the kernel decides whether to stop it.
-    fn unwanted(&mut self) {
-        self.unwanted = Some(Instant::now());
-        self.copy.unwanted();
+        Poll::Ready(result)
     }
 }
 
@@ -144,7 +168,8 @@ mod tests {
     use tokio::io::AsyncWriteExt as _;
     use tokio::net::TcpListener;
 
-    use super::super::message::{Request, channel};
+    use super::super::message::Request;
+    use super::super::pipe::pipe;
     use super::super::upstream::Upstream;
     use super::*;
     use crate::transport::Listener;
@@ -179,16 +204,16 @@ mod tests {
         let heard = Arc::new(Heard::default());
         let cell = Arc::downgrade(&heard) as Weak<dyn Listener>;
         let copy = CopyHandle { cell, copy: CopyId { serial: 0, slot: 0 }, role: Role::Primary };
-        // No client reads, so the channel has no room for the second piece.
-        let (sender, mut body) = channel(1);
-        let relay = Relay::new(incoming, settings, copy);
-        let passing = tokio::spawn(relay.run(sender));
+        // No client reads, so the buffer has no room for the second piece.
+        let (sender, mut body) = pipe(1);
+        let relay = Relay::new(incoming, sender, settings, copy, Bytes::new(), false);
+        let passing = tokio::spawn(relay);
         while heard.0.load(Ordering::Relaxed) < 3 {
             tokio::task::yield_now().await;
         }
         let mut read = Vec::new();
-        while let Some(piece) = body.next().await.unwrap() {
-            read.extend_from_slice(&piece);
+        while let Some(pieces) = body.next().await.unwrap() {
+            read.extend_from_slice(&pieces.join());
         }
         assert_eq!(read, b"onetwothree");
         passing.await.unwrap().unwrap();

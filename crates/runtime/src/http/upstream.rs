@@ -117,7 +117,7 @@ impl Upstream {
             match self.send(connection, request, more).await {
                 Ok(sent) => return Ok(sent),
                 Err(SendError::Unsent) => {}
-                Err(SendError::Closed) if request.may_repeat => {}
+                Err(SendError::Closed) if request.may_repeat() => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -177,7 +177,8 @@ impl Upstream {
             Connection::Pooled(stream) => Incoming::http1(stream, &self.pool, request, more).await,
             Connection::Shared(link) => {
                 let (secure, limits) = (self.replica.tls.is_some(), &self.settings.limits);
-                Incoming::http2(link, request, more, secure, limits).await
+                // Large, and moved with every copy if it were in the future itself.
+                Box::pin(Incoming::http2(link, request, more, secure, limits)).await
             }
         }
     }

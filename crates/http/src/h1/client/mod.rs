@@ -15,8 +15,9 @@
 
 mod transport;
 
+use std::future::poll_fn;
 use std::io;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -163,11 +164,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Returns the next piece of the body, or `None` after its end. Cancel safe.
     pub async fn body(&mut self) -> Result<Option<Bytes>, ClientError> {
-        let piece = self.read_body().await;
+        poll_fn(|cx| self.poll_body(cx)).await
+    }
+
+    /// Polls for the next piece of the body, as [`body`](Connection::body) does.
+    pub fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ClientError>> {
+        let piece = ready!(self.poll_read_body(cx));
         if piece.is_err() {
             self.0.state = State::Broken;
         }
-        piece
+        Poll::Ready(piece)
     }
 
     /// Returns the rest of the body in one piece.
@@ -260,7 +266,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 Some(head) => return Ok(head),
                 None => {
-                    match self.0.transport.fill(&mut self.0.input, bound).await {
+                    let Inner { transport, input, .. } = &mut *self.0;
+                    match poll_fn(|cx| transport.poll_fill(input, bound, cx)).await {
                         Ok(0) => return Err(ClientError::end(begun)),
                         Ok(_) => begun = true,
                         Err(error) => return Err(ClientError::from_read(error, begun)),
@@ -270,33 +277,35 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    async fn read_body(&mut self) -> Result<Option<Bytes>, ClientError> {
+    fn poll_read_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ClientError>> {
         let bound = self.0.limits.buffer_bound();
         loop {
             let decoder = match &mut self.0.state {
                 State::Body(decoder) => decoder,
-                State::Idle => return Ok(None),
-                State::Waiting | State::Broken => return Err(ClientError::NotReusable),
+                State::Idle => return Poll::Ready(Ok(None)),
+                State::Waiting | State::Broken => {
+                    return Poll::Ready(Err(ClientError::NotReusable));
+                }
             };
             match decoder.decode(&mut self.0.input).map_err(BadResponse::Body)? {
                 Decoded::Data(data) => {
                     self.end_if_done();
-                    return Ok(Some(data));
+                    return Poll::Ready(Ok(Some(data)));
                 }
                 Decoded::End => {
                     self.end_if_done();
-                    return Ok(None);
+                    return Poll::Ready(Ok(None));
                 }
                 Decoded::NeedMore => {}
             }
-            match self.0.transport.fill(&mut self.0.input, bound).await {
+            match ready!(self.0.transport.poll_fill(&mut self.0.input, bound, cx)) {
                 Ok(0) => {
                     decoder.eof().map_err(|_| ClientError::IncompleteMessage)?;
                     self.0.state = State::Idle;
-                    return Ok(None);
+                    return Poll::Ready(Ok(None));
                 }
                 Ok(_) => {}
-                Err(error) => return Err(ClientError::from_read(error, true)),
+                Err(error) => return Poll::Ready(Err(ClientError::from_read(error, true))),
             }
         }
     }

@@ -63,13 +63,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Transport<S> {
         .await
     }
 
-    /// Reads once, and writes meanwhile. Safe to cancel.
-    pub(super) async fn fill(&mut self, buf: &mut BytesMut, bound: usize) -> io::Result<usize> {
-        poll_fn(|cx| {
-            self.poll_write_on(cx);
-            poll_fill(&mut self.stream, buf, bound, cx)
-        })
-        .await
+    /// Reads once, and writes meanwhile.
+    pub(super) fn poll_fill(
+        &mut self,
+        buf: &mut BytesMut,
+        bound: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_on(cx);
+        poll_fill(&mut self.stream, buf, bound, cx)
     }
 
     fn poll_write_on(&mut self, cx: &mut Context<'_>) {

@@ -18,9 +18,10 @@
 
 mod receive;
 mod respond;
-mod timer;
 
+use std::future::poll_fn;
 use std::io;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -29,10 +30,11 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::h1::framing::Version;
 use crate::h1::header_lines::WriteError;
-use crate::h1::io::fill;
+use crate::h1::io::{fill, poll_fill};
 use crate::h1::limits::{Limits, Timeouts};
 use crate::h1::reject::Reject;
 use crate::h1::request::RequestHead;
+use crate::timer::Timer;
 
 /// Why a [`Connection`] serves no further request.
 #[derive(Debug, thiserror::Error)]
@@ -83,7 +85,7 @@ pub struct Connection<S> {
     /// Rendered and not yet written: a head or a small response.
     output: BytesMut,
     receiving: receive::Receiving,
-    timer: timer::Timer,
+    timer: Timer,
     /// The request that is being read or answered.
     exchange: Option<Exchange>,
     /// No further request is served.
@@ -112,7 +114,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             input: BytesMut::new(),
             output: BytesMut::new(),
             receiving: receive::Receiving::default(),
-            timer: timer::Timer::default(),
+            timer: Timer::default(),
             exchange: None,
             closing: false,
             peer_closed: false,
@@ -163,16 +165,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     ///
     /// Cancel safe. Bytes that arrive are kept for the next request.
     pub async fn peer_closed(&mut self) {
+        poll_fn(|cx| self.poll_peer_closed(cx)).await;
+    }
+
+    /// Polls for the end of the connection, as [`peer_closed`](Connection::peer_closed) does.
+    pub fn poll_peer_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let bound = self.limits.buffer_bound();
         while !self.peer_closed {
             if self.input.len() >= bound {
-                std::future::pending::<()>().await;
+                return Poll::Pending;
             }
-            match fill(&mut self.stream, &mut self.input, bound).await {
+            match ready!(poll_fill(&mut self.stream, &mut self.input, bound, cx)) {
                 Ok(0) | Err(_) => self.peer_closed = true,
                 Ok(_) => {}
             }
         }
+        Poll::Ready(())
     }
 
     /// Closes the connection so that the client can read everything that was sent. Writes the

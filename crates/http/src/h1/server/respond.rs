@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, BufMut as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Connection, Exchange, ServerError, deadline, millis};
@@ -19,6 +19,11 @@ use crate::h1::write::{
 /// Data up to this size is copied behind what is already rendered, in bytes, so that it all leaves
 /// in one write; larger data is written from where it is.
 const COPY_BYTES: usize = 4 << 10;
+
+/// Maximum number of buffers that are passed to one write.
+const SLICES_MAX: usize = 16;
+
+const NOTHING: &[u8] = b"";
 
 /// The body that a response still owes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +52,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let length =
             if status == 304 { BodyLength::None } else { BodyLength::Known(body.len() as u64) };
         let outgoing = self.begin(status, headers, length)?;
-        let body = if outgoing == Outgoing::Muted { &[] } else { body };
+        let body = if outgoing == Outgoing::Muted { NOTHING } else { body };
         self.send(body, b"").await?;
         self.end();
         Ok(())
@@ -71,20 +76,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Sends a part of the body, after [`start_response`](Connection::start_response). Returns when
     /// the transport has accepted it. Fails if that takes longer than
     /// [`Timeouts::write`](crate::h1::Timeouts::write).
-    pub async fn write_body(&mut self, data: &[u8]) -> Result<(), ServerError> {
+    pub async fn write_body(&mut self, data: impl Buf) -> Result<(), ServerError> {
         let outgoing = self.outgoing()?;
-        if data.is_empty() {
+        let length = data.remaining();
+        if length == 0 {
             return Ok(());
         }
         match outgoing {
             Outgoing::Muted => Ok(()),
             Outgoing::UntilClose => self.send(data, b"").await,
             Outgoing::Chunked => {
-                write_chunk_line(&mut self.output, data.len());
+                write_chunk_line(&mut self.output, length);
                 self.send(data, b"\r\n").await
             }
             Outgoing::Known(left) => {
-                let left = left.checked_sub(data.len() as u64).ok_or(ServerError::BodyLength)?;
+                let left = left.checked_sub(length as u64).ok_or(ServerError::BodyLength)?;
                 if let Some(exchange) = &mut self.exchange {
                     exchange.body = Some(Outgoing::Known(left));
                 }
@@ -100,7 +106,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 self.closing = true;
                 return Err(ServerError::BodyLength);
             }
-            Outgoing::Chunked => self.send(b"", LAST_CHUNK).await?,
+            Outgoing::Chunked => self.send(NOTHING, LAST_CHUNK).await?,
             Outgoing::Muted | Outgoing::Known(_) | Outgoing::UntilClose => self.flush().await?,
         }
         self.end();
@@ -109,7 +115,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Sends the rendered output, such as a head whose body will follow much later.
     pub async fn flush(&mut self) -> Result<(), ServerError> {
-        if self.output.is_empty() { Ok(()) } else { self.send(b"", b"").await }
+        if self.output.is_empty() { Ok(()) } else { self.send(NOTHING, NOTHING).await }
     }
 
     /// Responds to a rejected request with the status that matches the reason, `Connection: close`,
@@ -186,11 +192,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Writes what is rendered, then `data` and `tail`, in as few writes as it takes.
-    async fn send(&mut self, data: &[u8], tail: &[u8]) -> Result<(), ServerError> {
-        let written = if data.len() <= COPY_BYTES {
-            self.output.extend_from_slice(data);
+    async fn send(&mut self, data: impl Buf, tail: &[u8]) -> Result<(), ServerError> {
+        let written = if data.remaining() <= COPY_BYTES {
+            self.output.put(data);
             self.output.extend_from_slice(tail);
-            self.write(&mut &[][..]).await
+            self.write(&mut &NOTHING[..]).await
         } else {
             self.write(&mut data.chain(tail)).await
         };
@@ -234,7 +240,7 @@ fn poll_write_all<S: AsyncWrite + Unpin>(
         let written = if !rest.has_remaining() {
             ready!(stream.as_mut().poll_write(cx, &output[..]))?
         } else if stream.is_write_vectored() {
-            let mut slices = [IoSlice::new(&[]); 3];
+            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
             let whole = (&mut *output).chain(&mut *rest);
             let count = whole.chunks_vectored(&mut slices);
             ready!(stream.as_mut().poll_write_vectored(cx, &slices[..count]))?

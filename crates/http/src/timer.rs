@@ -1,19 +1,18 @@
-//! The timer of a connection.
+//! The timer of a task that has many deadlines and meets most of them.
 
 use std::pin::Pin;
 use std::task::Context;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Resumes the task of a connection at its deadlines. Most deadlines are met, so the timer is not set
-/// for each of them: it stays set for an earlier one, and is set for the current one when it goes
-/// off.
+/// Resumes a task at its deadlines. The timer is not set for each of them. It stays set for an earlier
+/// deadline, and is set for the current one when that one has passed.
 #[derive(Debug, Default)]
-pub(super) struct Timer(Option<Pin<Box<Sleep>>>);
+pub struct Timer(Option<Pin<Box<Sleep>>>);
 
 impl Timer {
     /// Returns whether `deadline` has passed. If not, the task is woken when it has, or earlier.
-    pub(super) fn poll_passed(&mut self, deadline: Instant, cx: &mut Context<'_>) -> bool {
+    pub fn poll_passed(&mut self, deadline: Instant, cx: &mut Context<'_>) -> bool {
         let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
         if deadline < sleep.deadline() {
             sleep.as_mut().reset(deadline);

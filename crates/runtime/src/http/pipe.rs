@@ -1,0 +1,180 @@
+//! A bounded buffer for a body between the task that reads it and the task that consumes it, which
+//! are usually the same.
+//!
+//! The end of the body is kept beside the pieces. A slow consumer therefore does not hold the slot of
+//! a server that has sent everything that the buffer can hold.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use curtail_http::Pieces;
+use http::HeaderMap;
+
+use crate::copy::CopyDriver;
+use crate::failure::Failure;
+
+/// The end of a complete body, or the reason why the body is incomplete.
+type End = Result<Option<Box<HeaderMap>>, Failure>;
+
+#[derive(Debug, Default)]
+struct State {
+    pieces: Pieces,
+    end: Option<End>,
+    sender_gone: bool,
+    receiver_gone: bool,
+    /// Woken when there is something to receive.
+    receiver: Option<Waker>,
+    /// Woken when there is room, or when the receiver is gone.
+    sender: Option<Waker>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Shared(Arc<Mutex<State>>);
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Receives the body of a response. It polls the copy whose response this is, so the copy makes
+/// progress only while this is polled. Dropping it lets the copy run on in a task of its own.
+pub struct BodyReceiver {
+    shared: Shared,
+    copy: Option<CopyDriver>,
+}
+
+impl fmt::Debug for BodyReceiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BodyReceiver")
+    }
+}
+
+/// The other end of a [`BodyReceiver`]. If it is dropped before [`BodySender::end`], the body is
+/// incomplete.
+#[derive(Debug)]
+pub(super) struct BodySender {
+    shared: Shared,
+    /// Maximum number of bytes in the buffer, except for one piece.
+    room: usize,
+}
+
+/// Creates a buffer for about `room` bytes.
+pub(super) fn pipe(room: usize) -> (BodySender, BodyReceiver) {
+    let shared = Shared::default();
+    (BodySender { shared: shared.clone(), room }, BodyReceiver { shared, copy: None })
+}
+
+impl BodyReceiver {
+    /// Sets the copy that this polls.
+    pub(super) fn attach(&mut self, copy: CopyDriver) {
+        self.copy = Some(copy);
+    }
+
+    /// Returns all bytes that have arrived, or `None` after the end of a complete body. Cancel safe.
+    pub async fn next(&mut self) -> Result<Option<Pieces>, Failure> {
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    /// Polls for bytes, as [`next`](Self::next) does.
+    pub fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Pieces>, Failure>> {
+        // The copy must not wake the task that is polling it.
+        let unused = self.shared.lock().receiver.take();
+        self.advance(context);
+        let mut state = self.shared.lock();
+        if state.pieces.length() > 0 {
+            let pieces = std::mem::take(&mut state.pieces);
+            let sender = state.sender.take();
+            drop(state);
+            if let Some(sender) = sender {
+                sender.wake();
+            }
+            return Poll::Ready(Ok(Some(pieces)));
+        }
+        match &state.end {
+            Some(Ok(_)) => Poll::Ready(Ok(None)),
+            Some(Err(why)) => Poll::Ready(Err(*why)),
+            None if state.sender_gone => Poll::Ready(Err(Failure::Incomplete)),
+            None => {
+                let waker = unused.filter(|waker| waker.will_wake(context.waker()));
+                state.receiver = Some(waker.unwrap_or_else(|| context.waker().clone()));
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Lets the copy continue, while the bytes that have arrived are being used.
+    pub fn advance(&mut self, context: &mut Context<'_>) {
+        if let Some(copy) = &mut self.copy
+            && copy.poll(context).is_ready()
+        {
+            self.copy = None;
+        }
+    }
+
+    /// Returns the trailers, after the end of the body.
+    pub fn trailers(&self) -> Option<Box<HeaderMap>> {
+        self.shared.lock().end.as_ref().and_then(|end| end.as_ref().ok()?.clone())
+    }
+}
+
+impl Drop for BodyReceiver {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.receiver_gone = true;
+        let (sender, pieces) = (state.sender.take(), std::mem::take(&mut state.pieces));
+        drop(state);
+        drop(pieces);
+        if let Some(sender) = sender {
+            sender.wake();
+        }
+    }
+}
+
+impl BodySender {
+    /// Polls for room in the buffer. Returns false if the receiver is gone.
+    pub(super) fn poll_room(&self, context: &mut Context<'_>) -> Poll<bool> {
+        let mut state = self.shared.lock();
+        if state.receiver_gone {
+            return Poll::Ready(false);
+        }
+        if state.sender.as_ref().is_none_or(|waker| !waker.will_wake(context.waker())) {
+            state.sender = Some(context.waker().clone());
+        }
+        if state.pieces.length() < self.room { Poll::Ready(true) } else { Poll::Pending }
+    }
+
+    /// Adds a piece. Call it after [`poll_room`](Self::poll_room) has returned true.
+    pub(super) fn send(&self, piece: Bytes) {
+        self.tell(|state| {
+            state.pieces.push(piece, usize::MAX);
+        });
+    }
+
+    /// Sets the end of the body.
+    pub(super) fn end(self, end: End) {
+        self.tell(|state| state.end = Some(end));
+    }
+
+    fn tell(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.shared.lock();
+        change(&mut state);
+        let receiver = state.receiver.take();
+        drop(state);
+        if let Some(receiver) = receiver {
+            receiver.wake();
+        }
+    }
+}
+
+impl Drop for BodySender {
+    fn drop(&mut self) {
+        self.tell(|state| state.sender_gone = true);
+    }
+}
