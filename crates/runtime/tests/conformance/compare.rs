@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use curtail_sim::script::{self, Entry, Note, Script};
 
 use crate::conductor::{self, Stuck};
+use crate::wire::Wire;
 
 /// Number of entries to show before the first difference, and from each log after it.
 const CONTEXT: usize = 8;
@@ -34,9 +35,10 @@ impl Agreed {
 
 /// Returns the common log if the simulator and the runtime agree to the nanosecond. Otherwise
 /// returns the difference and the command that replays it.
-pub fn both(script: &Script, replay: &str) -> Result<Vec<Entry>, String> {
+pub fn both(script: &Script, wire: Wire, replay: &str) -> Result<Vec<Entry>, String> {
     let simulated = script::play(script).map_err(|error| error.to_string())?;
-    let over_sockets = conductor::play(script)
+    let replay = &format!("{replay}: {wire:?}");
+    let over_sockets = conductor::play(script, wire)
         .map_err(|Stuck { at_ns, why }| format!("{replay}: over sockets, at {at_ns} ns: {why}"))?;
     agree(replay, &simulated, &over_sockets).map(|()| simulated)
 }

@@ -6,8 +6,13 @@
 //! whether anything is under way, the module counts entries in the log of the cell's events and
 //! decisions. Every copy that was started must have reached its server. The cell must have an event
 //! for every response that a server wrote. For every cancelled copy, the cell must have an event
-//! for its stop, and the copy's server must have seen the connection end. The one task that waits
-//! for all this never sleeps, and tokio advances a paused clock only when all tasks sleep.
+//! for its stop, and the copy's server must have seen the end of its connection or stream. The one
+//! task that waits for all this never sleeps, and tokio advances a paused clock only when all tasks
+//! sleep.
+//!
+//! Other bytes may still be under way: ends of idle connections, and settings, windows and pings of
+//! HTTP/2. They cause no event of the cell. They can delay a later copy only in real time, because
+//! the clock waits until that copy has reached its server.
 
 use std::time::Duration;
 
@@ -21,6 +26,7 @@ use crate::client::Client;
 use crate::leaf::{Call, Door};
 use crate::replies;
 use crate::schedule::Schedule;
+use crate::wire::Wire;
 
 /// How long a run may make no progress, in real time, before it is abandoned. A run that succeeds
 /// never waits this long.
@@ -91,15 +97,15 @@ pub struct Stuck {
     pub why: String,
 }
 
-/// Plays a script. Returns the log of the cell's events and decisions.
-pub fn play(script: &Script) -> Result<Vec<Entry>, Stuck> {
+/// Plays a script over a wire. Returns the log of the cell's events and decisions.
+pub fn play(script: &Script, wire: Wire) -> Result<Vec<Entry>, Stuck> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let mut conductor = Conductor::new(script).await;
+        let mut conductor = Conductor::new(script, wire).await;
         let played = conductor.run().await;
         played.map_err(|why| Stuck { at_ns: conductor.now, why })?;
         Ok(conductor.entries)
@@ -107,17 +113,17 @@ pub fn play(script: &Script) -> Result<Vec<Entry>, Stuck> {
 }
 
 impl<'a> Conductor<'a> {
-    async fn new(script: &'a Script) -> Self {
+    async fn new(script: &'a Script, wire: Wire) -> Self {
         let (kernel, log) = script.cell().expect("a script that was played before");
         let door = Door::default();
-        let mut addresses = Vec::new();
+        let mut replicas = Vec::new();
         for server in 0..script.servers {
-            addresses.push(door.open(server).await);
+            replicas.push(wire.replica(door.open(server, wire).await));
         }
         let (timers, hand) = Timers::manual();
         Self {
             script,
-            cell: Cell::new(kernel, Http::new(addresses, Settings::default()), timers),
+            cell: Cell::new(kernel, Http::new(replicas, Settings::default()), timers),
             hand,
             log,
             followed: 0,
@@ -266,7 +272,8 @@ impl<'a> Conductor<'a> {
                 let state = &mut self.copies[copy.serial as usize];
                 state.phase = Phase::Over;
                 let gone = state.call.has_gone();
-                Ok((!gone).then(|| format!("for the connection of lost c{} to end", copy.serial)))
+                Ok((!gone)
+                    .then(|| format!("for the server of lost c{} to see its end", copy.serial)))
             }
             Action::Answer { query, .. }
             | Action::Fail { query, .. }
@@ -300,8 +307,7 @@ impl<'a> Conductor<'a> {
             return Err(format!("c{} is {:?} and is cancelled: {why:?}", copy.serial, state.phase));
         }
         let gone = self.copies[copy.serial as usize].call.has_gone();
-        Ok((!gone).then(|| {
-            format!("for the server of the cancelled c{} to see its connection close", copy.serial)
-        }))
+        Ok((!gone)
+            .then(|| format!("for the server of the cancelled c{} to see its end", copy.serial)))
     }
 }

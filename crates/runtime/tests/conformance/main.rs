@@ -1,10 +1,10 @@
 //! Tests that the simulator conforms to the runtime with its HTTP transport and real sockets: both
 //! make the same decisions in the same order at the same times. The results of simulations are
-//! valid only if this is true.
+//! valid only if this is true. All scenarios are played over every [`Wire`].
 //!
 //! Scenarios are data. Some scenarios are files in `scenarios/`. Each file begins with a comment
 //! that explains the scenario. Other scenarios are generated randomly from seeds. `CURTAIL_SEED`
-//! replays one of the random scenarios, and `CURTAIL_SCENARIOS` sets their number.
+//! replays one of the random scenarios, and `CURTAIL_SCENARIOS` sets their number over each wire.
 #![allow(unreachable_pub)]
 
 mod client;
@@ -15,15 +15,19 @@ mod leaf;
 mod replies;
 mod scenario;
 mod schedule;
+mod wire;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
 use compare::{Agreed, both};
+use curtail_sim::script::Entry;
 use scenario::Scenario;
+use wire::Wire;
 
-/// Default number of random scenarios: several for each policy.
+/// Default number of random scenarios over each wire: several for each policy.
 const SCENARIOS: u64 = 160;
 
 /// Returns the scenarios in the folder with their names, sorted by name.
@@ -42,33 +46,43 @@ fn written() -> Vec<(String, Scenario)> {
     paths.into_iter().map(read).collect()
 }
 
-fn print(kind: &str, agreed: Agreed) {
+fn print(kind: &str, wire: Wire, agreed: Agreed) {
     let Agreed { scenarios, decisions, events } = agreed;
     println!(
-        "conformance: {scenarios} {kind} scenarios: {decisions} decisions, {events} events agree"
+        "conformance: {scenarios} {kind} scenarios over {wire:?}: {decisions} decisions, {events} \
+         events agree"
     );
 }
 
 #[test]
 fn written_scenarios_are_decided_the_same() {
-    let mut agreed = Agreed::default();
-    for (name, Scenario { script, decides }) in written() {
-        let log = both(&script, &name).unwrap_or_else(|report| panic!("{report}"));
-        agreed.add(Agreed::of(&log));
-        let lines: Vec<String> = log.iter().map(ToString::to_string).collect();
-        let mut rest = lines.iter();
-        for decided in &decides {
-            let stands = rest.any(|line| line.contains(decided.as_str()));
-            assert!(stands, "{name}: {decided:?} does not follow in\n{}", lines.join("\n"));
+    let scenarios = written();
+    for wire in Wire::ALL {
+        let mut agreed = Agreed::default();
+        for (name, scenario) in &scenarios {
+            let log =
+                both(&scenario.script, wire, name).unwrap_or_else(|report| panic!("{report}"));
+            agreed.add(Agreed::of(&log));
+            decides(name, &scenario.decides, &log);
         }
-        assert!(
-            !decides.is_empty(),
-            "{name}: `decides` is empty; copy the lines that matter from this log, which is the same \
-             in the simulator and over sockets:\n{}",
-            lines.join("\n")
-        );
+        print("written", wire, agreed);
     }
-    print("written", agreed);
+}
+
+/// Checks that the log contains these parts of lines, in this order.
+fn decides(name: &str, decides: &[String], log: &[Entry]) {
+    let lines: Vec<String> = log.iter().map(ToString::to_string).collect();
+    let mut rest = lines.iter();
+    for decided in decides {
+        let stands = rest.any(|line| line.contains(decided.as_str()));
+        assert!(stands, "{name}: {decided:?} does not follow in\n{}", lines.join("\n"));
+    }
+    assert!(
+        !decides.is_empty(),
+        "{name}: `decides` is empty; copy the lines that matter from this log, which is the same \
+         in the simulator and over sockets:\n{}",
+        lines.join("\n")
+    );
 }
 
 #[test]
@@ -92,23 +106,29 @@ fn random_scenarios_are_decided_the_same() {
         Some(seed) => seed..seed + 1,
         None => 0..number("CURTAIL_SCENARIOS").unwrap_or(SCENARIOS),
     };
+    for wire in Wire::ALL {
+        print("random", wire, random(wire, &seeds));
+    }
+}
+
+fn random(wire: Wire, seeds: &Range<u64>) -> Agreed {
     let agreed = Mutex::new(Agreed::default());
-    // This test uses two threads, because the smallest machine that runs it has two cores.
+    // Two threads, because the smallest machine that runs this has two cores.
     std::thread::scope(|scope| {
         for half in 0..2 {
             let (agreed, seeds) = (&agreed, seeds.clone());
             scope.spawn(move || {
                 for seed in seeds.filter(|seed| seed % 2 == half) {
                     let test = "cargo test -p curtail-runtime --test conformance";
-                    let log =
-                        both(&generate::scenario(seed), &format!("CURTAIL_SEED={seed} {test}"));
+                    let replay = format!("CURTAIL_SEED={seed} {test}");
+                    let log = both(&generate::scenario(seed), wire, &replay);
                     let log = log.unwrap_or_else(|report| panic!("{report}"));
                     agreed.lock().unwrap().add(Agreed::of(&log));
                 }
             });
         }
     });
-    print("random", agreed.into_inner().unwrap());
+    agreed.into_inner().unwrap()
 }
 
 /// All entries that the simulator and the runtime can log, without their numbers.
@@ -145,7 +165,7 @@ fn random_scenarios_meet_everything() {
 fn a_difference_is_found_and_shown() {
     let text = include_str!("scenarios/random_ties.toml");
     let script = scenario::read(text).expect("a scenario").script;
-    let log = conductor::play(&script).expect("it can be played");
+    let log = conductor::play(&script, Wire::Http1).expect("it can be played");
     let mut other = script.clone();
     other.seed += 1;
     let other = curtail_sim::script::play(&other).expect("it can be played");
