@@ -11,6 +11,7 @@ mod cost;
 mod log_limit;
 mod metrics;
 mod observe;
+mod request_id;
 mod route;
 mod serve;
 mod sidecar;

@@ -41,6 +41,11 @@ pub(super) struct Listen {
     /// names the client. Set this only if a load balancer that sends the header is the only client.
     #[schemars(extend("default" = false))]
     pub(super) proxy_protocol: Maybe<bool>,
+    /// Whether every request that is relayed has an `X-Request-Id`. The client's value is kept if
+    /// there is exactly one, of at most 128 letters, digits and `-._~+/=:`. Otherwise a random one
+    /// takes its place.
+    #[schemars(extend("default" = false))]
+    pub(super) request_id: Maybe<bool>,
     /// Address for metrics, status and health checks. `false` disables the admin server.
     #[schemars(extend("default" = "127.0.0.1:9901"))]
     pub(super) admin: Maybe<OrFalse<String>>,

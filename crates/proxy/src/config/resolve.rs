@@ -32,8 +32,11 @@ pub(super) fn file(raw: &raw::File, report: &mut Report<'_>) -> Config {
         let fix = "add a [[service]] with a name, slots and a [[service.shard]]";
         report.lacking("there is no service", fix);
     }
-    let services: Vec<Service> =
-        tables.iter().map(|(raw, at)| service::resolve(raw, at, report)).collect();
+    let service = |(raw, at): &(&raw::Service, Range<usize>)| Service {
+        request_id: listen.request_id,
+        ..service::resolve(raw, at, report)
+    };
+    let services: Vec<Service> = tables.iter().map(service).collect();
     names(&tables, report);
     routes(&tables, &services, report);
     addresses(&tables, &services, &listen, report);
@@ -77,6 +80,7 @@ fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
         http,
         https,
         proxy_protocol: raw.proxy_protocol.as_ref().is_some_and(|given| *given.get()),
+        request_id: raw.request_id.as_ref().is_some_and(|given| *given.get()),
         admin,
         places: spans.map(|span| span.map(|span| report.place(&span))),
         max_connections: key!(count, report, raw.max_connections, 1..=1_000_000, 10_000) as usize,

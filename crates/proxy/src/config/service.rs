@@ -60,6 +60,8 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
         shard_by: shards::shard_by(raw, shards.len(), at, report),
         cost_hint: cost_hint(raw.cost_hint.as_ref(), policy, report),
         idempotent_methods: idempotent_methods(raw, report),
+        // A key of [listen], which is resolved separately.
+        request_id: false,
         debug_headers: raw.debug_headers.as_ref().is_some_and(|given| *given.get()),
         max_request_body,
         replay_bytes,

@@ -168,7 +168,9 @@ async fn messages_pass_between_all_versions() {
         ] {
             let case = format!("{client_http2} {replica_http2} {method} {path}");
             let body: Vec<u8> = (0..length).map(|at: u32| (at % 251) as u8).collect();
+            let forged = ["x-forwarded-proto: https", "x_forwarded_proto: https"];
             let fields = ["x-one: 1", "x-two: a", "x-two: b", "cookie: a=1; b=2"];
+            let fields = [&fields[..], &forged].concat();
             let response = client.send(method, path, &fields, &body).await;
             assert_eq!(response.line, "200", "{case}");
             assert_eq!(response.values("x-a"), ["1"], "{case}");
@@ -180,6 +182,8 @@ async fn messages_pass_between_all_versions() {
             assert_eq!(seen.values("x-two"), ["a", "b"], "{case}");
             assert_eq!(seen.values("cookie"), ["a=1; b=2"], "{case}");
             assert_eq!(seen.values("x-forwarded-for"), ["127.0.0.1"], "{case}");
+            assert_eq!(seen.values("x-forwarded-proto"), ["http"], "{case}");
+            assert_eq!(seen.values("x_forwarded_proto"), [""; 0], "{case}");
             let via = if client_http2 { "2.0 curtail" } else { "1.1 curtail" };
             assert_eq!(seen.values("via"), [via], "{case}");
             assert!(seen.body == body, "{case}: {} bytes", seen.body.len());

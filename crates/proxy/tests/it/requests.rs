@@ -217,3 +217,45 @@ async fn a_proxy_header_names_the_client() {
     assert_eq!(rest, "");
     assert_eq!(backend.seen().len(), 1);
 }
+
+#[tokio::test]
+async fn every_request_has_one_valid_id() {
+    let backend = Backend::responding(HELLO).await;
+    let proxy = Proxy::listening("request_id = true", "", &[&backend]).await;
+    let longest = "x".repeat(128);
+    let mut client = proxy.client().await;
+    let mut new = Vec::new();
+    for (fields, kept) in [
+        ("x-request-id: 4bf92f35-77b3.4d_a6~/+==:1\r\n", Some("4bf92f35-77b3.4d_a6~/+==:1")),
+        (&*format!("X-Request-ID: {longest}\r\n"), Some(&*longest)),
+        (&format!("x-request-id: {longest}y\r\n"), None),
+        ("x-request-id: a\r\nx-request-id: a\r\n", None),
+        ("x-request-id: a, b\r\n", None),
+        ("x-request-id: a\"b\r\n", None),
+        ("x-request-id:\r\n", None),
+        ("", None),
+        ("", None),
+    ] {
+        client.send(format!("GET / HTTP/1.1\r\nhost: x\r\n{fields}\r\n")).await;
+        assert_eq!(client.response().await.header("x-request-id"), None);
+        let seen = backend.seen().pop().expect("a request");
+        let ids = seen.header("x-request-id");
+        let [id] = *ids else { panic!("{ids:?} for {fields:?}") };
+        match kept {
+            Some(kept) => assert_eq!(id, kept),
+            None => {
+                assert!(id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+                new.push(id.to_owned());
+            }
+        }
+    }
+    new.sort_unstable();
+    new.dedup();
+    assert_eq!(new.len(), 7, "they are random");
+    // Without the option, the field is relayed like any other.
+    let proxy = Proxy::serving("", &[&backend]).await;
+    let (_, response) =
+        sent(&proxy, "GET / HTTP/1.1\r\nhost: x\r\nx-request-id: a, b\r\n\r\n").await;
+    assert_eq!(response.status, 200);
+    assert_eq!(backend.seen().pop().expect("a request").header("x-request-id"), ["a, b"]);
+}

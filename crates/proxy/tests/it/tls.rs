@@ -154,6 +154,7 @@ async fn clients_choose_the_version_of_http() {
         let seen = backend.seen().pop().expect("a request");
         assert_eq!(seen.header("via"), ["2.0 curtail"]);
         assert_eq!(seen.header("x-forwarded-for"), ["127.0.0.1"]);
+        assert_eq!(seen.header("x-forwarded-proto"), ["https"]);
         assert_eq!(seen.body.len(), 300_000);
         drop(client);
     }
