@@ -10,6 +10,7 @@ pub mod config;
 mod cost;
 mod log_limit;
 mod metrics;
+mod normalize;
 mod observe;
 mod request_id;
 mod route;

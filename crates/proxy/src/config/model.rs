@@ -62,6 +62,7 @@ pub(crate) struct Listen {
     pub(crate) https: Option<(SocketAddr, ServerTlsSpec)>,
     pub(crate) proxy_protocol: bool,
     pub(crate) request_id: bool,
+    pub(crate) normalize_path: bool,
     /// The address for operators, or `None` if there is no admin listener.
     pub(crate) admin: Option<SocketAddr>,
     /// `FILE:LINE` of the keys `http`, `admin` and `https`. An entry is `None` if its key is left

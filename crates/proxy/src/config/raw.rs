@@ -46,6 +46,11 @@ pub(super) struct Listen {
     /// takes its place.
     #[schemars(extend("default" = false))]
     pub(super) request_id: Maybe<bool>,
+    /// Whether dot segments (`/./`, `/../`), also percent-encoded ones, are removed from the path
+    /// before a request is routed and relayed. A path that climbs above the root is then rejected
+    /// with 400. Set this if routes separate requests that clients must not mix.
+    #[schemars(extend("default" = false))]
+    pub(super) normalize_path: Maybe<bool>,
     /// Address for metrics, status and health checks. `false` disables the admin server.
     #[schemars(extend("default" = "127.0.0.1:9901"))]
     pub(super) admin: Maybe<OrFalse<String>>,

@@ -81,6 +81,7 @@ fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
         https,
         proxy_protocol: raw.proxy_protocol.as_ref().is_some_and(|given| *given.get()),
         request_id: raw.request_id.as_ref().is_some_and(|given| *given.get()),
+        normalize_path: raw.normalize_path.as_ref().is_some_and(|given| *given.get()),
         admin,
         places: spans.map(|span| span.map(|span| report.place(&span))),
         max_connections: key!(count, report, raw.max_connections, 1..=1_000_000, 10_000) as usize,

@@ -96,8 +96,13 @@ pub(super) fn render(
     let ours = [(&b"x-forwarded-proto"[..], peer.proto.as_bytes()), (&b"via"[..], via)];
     let added = fields.added().chain(path).chain(id).chain(ours);
     let headers = Joined(relayed, added);
-    let rendered =
-        http::Request::new(head.method(), head.path_and_query(), headers, body, target.idempotent)?;
+    let rendered = http::Request::new(
+        head.method(),
+        &target.path_and_query(head),
+        headers,
+        body,
+        target.idempotent,
+    )?;
     let mut query = Query::new(rendered.unary(target.unary));
     query.may_retry = target.idempotent;
     query.may_duplicate = target.idempotent;

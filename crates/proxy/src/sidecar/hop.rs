@@ -113,7 +113,7 @@ impl<'p> Hop<'p> {
         let trusts = proxy.config.flow.as_ref().is_some_and(|flow| flow.trusts(peer));
         match (&proxy.sidecar, service.config.flow) {
             (Some(sidecar), Some(FlowRole::Ingress)) => {
-                let began = Self::ingress(sidecar, &service.config, head, !trusts).await;
+                let began = Self::ingress(sidecar, &service.config, (head, target), !trusts).await;
                 if let Ok((Self { role: Role::Ingress(of), .. }, _)) = &began
                     && !of.arrival.has_metadata()
                 {
@@ -140,12 +140,12 @@ impl<'p> Hop<'p> {
     async fn ingress(
         sidecar: &'p Sidecar,
         service: &'p config::Service,
-        head: &RequestHead,
+        (head, target): (&RequestHead, &route::Target),
         is_edge: bool,
     ) -> Result<(Self, Fields), Refusal> {
         let mut fields = Fields::of_request(head, &ALL, true);
         let flow = &sidecar.flow;
-        let arrival = Arrival::read(flow, &fields.map, is_edge, || sidecar.workflow(head));
+        let arrival = Arrival::read(flow, &fields.map, is_edge, || sidecar.workflow(head, target));
         let arrival = arrival.within(service.timeout);
         arrival.strip(&mut fields.map);
         let admitted = match arrival.admit().await {

@@ -259,3 +259,28 @@ async fn every_request_has_one_valid_id() {
     assert_eq!(response.status, 200);
     assert_eq!(backend.seen().pop().expect("a request").header("x-request-id"), ["a, b"]);
 }
+
+#[tokio::test]
+async fn the_normalized_path_decides_the_route_and_is_relayed() {
+    let (public, admin) = (Backend::responding(HELLO).await, Backend::responding(HELLO).await);
+    let of = |name: &str, backend: &Backend| {
+        let lines = format!("name = \"{name}\"\nroute = {{ path_prefix = \"/{name}\" }}");
+        service(&lines, &[backend.address])
+    };
+    let services = of("public", &public) + &of("admin", &admin);
+    let crossing = "/public/%2e%2E/admin/./a?b=/../c";
+    let proxy = Proxy::start(&harness::config("", &services)).await;
+    assert_eq!(proxy.get(crossing).await.status, 200);
+    assert_eq!(public.seen()[0].line(), format!("GET {crossing} HTTP/1.1"));
+
+    let proxy = Proxy::start(&harness::config("normalize_path = true", &services)).await;
+    for target in [crossing, &format!("http://x{crossing}")] {
+        assert_eq!(proxy.get(target).await.status, 200);
+        let seen = admin.seen().pop().expect("a request");
+        assert_eq!(seen.line(), "GET /admin/a?b=/../c HTTP/1.1", "{target}");
+    }
+    let refused = proxy.get("/public/../../admin").await;
+    assert_eq!((refused.status, &*refused.text()), (400, "the path climbs above the root\n"));
+    assert_eq!(proxy.count("curtail_rejected_total", &[("reason", "malformed")]).await, 1);
+    assert_eq!((public.seen().len(), admin.seen().len()), (1, 2));
+}
