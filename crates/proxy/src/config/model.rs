@@ -191,6 +191,17 @@ pub(crate) struct Route {
     pub(crate) cost: Option<Cost>,
 }
 
+impl Route {
+    /// Returns whether requests on this route may run twice.
+    pub(super) fn may_repeat(&self, idempotent_methods: &[String]) -> bool {
+        let by_method = || match &self.method {
+            Some(method) => idempotent_methods.contains(method),
+            None => !idempotent_methods.is_empty(),
+        };
+        self.idempotent.unwrap_or_else(by_method)
+    }
+}
+
 /// How a request selects its shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ShardBy {

@@ -251,12 +251,14 @@ pub(super) struct Service {
     #[schemars(extend("default" = "2s"))]
     pub(super) timeout: Maybe<Span>,
     /// Timeout of one copy. A copy that has no response by then counts as failed, and is retried if
-    /// the budget permits.
-    #[schemars(extend("default" = "500ms"))]
+    /// the budget permits. If left out, half of `timeout` if a retry is possible, and `timeout`
+    /// otherwise. A retry is possible if a shard has a second replica, some requests may be repeated,
+    /// and `retry_budget` is not 0.
     pub(super) attempt_timeout: Maybe<Span>,
     /// How long a cancelled copy may stay silent before its connection is closed and its slot is
     /// freed. It must be at least `100ms`, and longer than the longest time that a replica works on
-    /// a query. Formerly called `drain_timeout`.
+    /// a query. The default is `attempt_timeout` if that is longer and `cancel` is `none`. Formerly
+    /// called `drain_timeout`.
     #[serde(alias = "drain_timeout")]
     #[schemars(extend("default" = "10s"))]
     pub(super) cancel_timeout: Maybe<Span>,
