@@ -64,10 +64,10 @@ pub(super) fn render(
     peer: &PeerAddrs,
     fields: &Fields,
 ) -> Result<Query<http::Request>, WriteError> {
-    // An absolute target names the host, and `Host` must not contradict it (RFC 9112 §3.2.2). Only
-    // HTTP/1.0 may name none: it is then for the host that it reached, which is this one.
+    // An absolute target names the host, and `Host` must not contradict it (RFC 9112 §3.2.2). A request
+    // that names none is for the host that it reached, which is this one (RFC 9112 §3.3).
     let here: String;
-    let authority = match (head.authority(), &peer.proxy) {
+    let authority = match (head.authority().filter(|host| !host.is_empty()), &peer.proxy) {
         (Some(authority), _) => authority,
         (None, Some(proxy)) => {
             here = proxy.to_string();

@@ -448,3 +448,24 @@ async fn bodies_over_the_limit_get_413_and_other_streams_go_on() {
     assert_eq!(client.post("/", &[0; 100_000]).await.text(), "hello");
     assert_eq!(backend.seen()[0].body.len(), 100_000);
 }
+
+#[tokio::test]
+async fn a_host_is_valid_for_all_replicas_or_for_none() {
+    for is_http2 in [false, true] {
+        let echo = Echo::new(is_http2).await;
+        let proxy = before("", if is_http2 { H2 } else { "" }, echo.address()).await;
+        for (host, status) in [("a_b:80", 200), ("[::1]:80", 200), ("a%20b", 400), ("a|b", 400)] {
+            let mut client = proxy.client().await;
+            client.send(format!("GET / HTTP/1.1\r\nhost: {host}\r\n\r\n")).await;
+            assert_eq!(client.response().await.status, status, "{host} {is_http2}");
+            if status == 200 {
+                assert_eq!(echo.last().line, format!("GET / {host}"));
+            }
+        }
+        // A request without a host is for the host that it reached.
+        let mut client = proxy.client().await;
+        client.send("GET / HTTP/1.1\r\nhost:\r\n\r\n").await;
+        assert_eq!(client.response().await.status, 200, "{is_http2}");
+        assert_eq!(echo.last().line, format!("GET / {}", proxy.http));
+    }
+}
