@@ -388,7 +388,8 @@ pub(super) enum Protocol {
     H2,
     /// HTTP/2, and the status of gRPC decides whether a replica has failed.
     Grpc,
-    /// HTTP/2 if the replica chooses it in the TLS handshake (ALPN), and HTTP/1.1 otherwise.
+    /// HTTP/2 if the replica chooses it in the TLS handshake (ALPN), and HTTP/1.1 otherwise. Requires
+    /// `tls`.
     Auto,
 }
 

@@ -167,8 +167,11 @@ fn addresses(tables: &Tables<'_>, services: &[Service], listen: &Listen, report:
                 let fix = "name the address of a replica";
                 report.error(&at, "the proxy itself listens on this address", fix);
             }
-            let other = *owner.entry(server).or_insert(index);
-            if other != index {
+            let known = |address: &Address| owner.get(address).copied();
+            let other =
+                known(server).or_else(|| address::aliases(server).find_map(|at| known(&at)));
+            owner.entry(server).or_insert(index);
+            if let Some(other) = other.filter(|&other| other != index) {
                 let at = replica_span(raw, server).unwrap_or_else(|| at.clone());
                 let wrong = format!(
                     "service {:?} has this replica too, and neither counts the copies of the other",

@@ -43,7 +43,7 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
     let (timeout, cancel_timeout) = timeouts(raw, (policy, &limits), report);
     let throttle = throttle(raw.throttle.as_ref(), servers.len(), report);
     let protocol = raw.protocol.as_ref().map_or(Protocol::Http1, |given| (*given.get()).into());
-    let tls = tls::upstream(raw.tls.as_ref(), protocol, report);
+    let tls = tls::upstream(raw, protocol, report);
     let listen = raw.listen.as_ref().map(|given| check::listener(given, given.get(), report));
     Service {
         throttle,
