@@ -6,11 +6,14 @@
 //! exports what operators see. The kernel makes all scheduling decisions.
 
 mod admin;
+mod certificates;
 pub mod config;
 mod cost;
 mod log_limit;
 mod metrics;
+mod normalize;
 mod observe;
+mod request_id;
 mod route;
 mod serve;
 mod sidecar;
@@ -20,10 +23,8 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use curtail_kernel::ServerId;
-use curtail_net::Reload;
 pub use curtail_runtime::Workers;
 use curtail_runtime::http::watch as watch_server;
 use tokio::net::TcpListener;
@@ -162,12 +163,6 @@ impl Server {
                 let cells: Vec<_> = service.cells.iter().map(|(cell, _)| cell.clone()).collect();
                 background.spawn(async move { learning.run(&cells).await });
             }
-            if let Some(tls) = service.tls.clone() {
-                let name = service.config.name.clone();
-                background.spawn(async move {
-                    tls.watch(RELOAD, |event| reloaded(&name, &event)).await;
-                });
-            }
             let health = &service.config.health;
             for (cell, layout) in &service.cells {
                 for server in 0..layout.addresses.len() {
@@ -176,10 +171,8 @@ impl Server {
                 }
             }
         }
-        if let Some(tls) = proxy.tls.clone() {
-            background.spawn(async move {
-                tls.watch(RELOAD, |event| reloaded("listen.https", &event)).await;
-            });
+        for certificates in &proxy.certificates {
+            background.spawn(certificates.clone().watch());
         }
         let listeners = 1 + own.len() + usize::from(tls_clients.is_some());
         let permits = serve::client_permits(proxy.config.listen.max_connections, listeners);
@@ -215,18 +208,6 @@ impl Server {
         // through them.
         let _ = drain_own.send(true);
         calls.join_all().await.into_iter().sum::<usize>() + cut
-    }
-}
-
-/// Time between two looks at the files of TLS.
-const RELOAD: Duration = Duration::from_secs(5);
-
-fn reloaded(place: &str, event: &Reload) {
-    match event {
-        Reload::Reloaded => tracing::info!(place, "TLS files changed and were loaded"),
-        Reload::Failed(error) => {
-            tracing::warn!(place, %error, "TLS files changed, but the old ones stay in use");
-        }
     }
 }
 

@@ -5,7 +5,8 @@
 //! The longest `path_prefix` wins. A prefix consists of whole segments of the path: `/a` is a
 //! prefix of `/a`, `/a/b` and `/a?x`, but not of `/ab`. If two routes have the same prefix, the one
 //! with a method wins. If no route for a prefix accepts the method, the next shorter prefix is
-//! tried. Paths are compared byte by byte as the client sent them, neither decoded nor normalized.
+//! tried. Paths are compared byte by byte as the client sent them, neither decoded nor normalized. With
+//! `listen.normalize_path`, dot segments are removed first.
 //!
 //! # Shard
 //!
@@ -28,11 +29,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use curtail_http::h1::RequestHead;
 use percent_encoding::percent_decode_str;
 use xxhash_rust::xxh64::xxh64;
 
 use crate::config::{self, Config, Key, Service, ShardBy};
 use crate::cost::Cost;
+use crate::normalize::normalize;
 
 /// The destination of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,17 @@ pub(crate) struct Target {
     pub(crate) unary: bool,
     /// Expected cost, if the request does not declare it.
     pub(crate) cost: Option<Cost>,
+    /// Whether the path has dot segments, which were removed before it was routed.
+    has_dots: bool,
+}
+
+impl Target {
+    /// Returns the path and the query by which the request was routed.
+    pub(crate) fn path_and_query<'h>(&self, head: &'h RequestHead) -> Cow<'h, str> {
+        let sent = head.path_and_query();
+        let normal = if self.has_dots { normalize(sent).ok() } else { None };
+        normal.unwrap_or(Cow::Borrowed(sent))
+    }
 }
 
 /// The reason why a request has no destination.
@@ -61,6 +75,8 @@ pub(crate) enum NoTarget {
     AmbiguousKey,
     /// No shard has the name given by the key (status 404).
     UnknownShard,
+    /// The path climbs above the root (status 400).
+    AboveRoot,
 }
 
 /// The error for a request without a destination. It is cheap to create, because the text is
@@ -82,6 +98,7 @@ impl fmt::Display for RouteError {
                 write!(f, "{key} occurs more than once, with different values")
             }
             NoTarget::UnknownShard => write!(f, "{key} names a shard that does not exist"),
+            NoTarget::AboveRoot => write!(f, "the path climbs above the root"),
         }
     }
 }
@@ -91,7 +108,7 @@ impl RouteError {
     pub(crate) fn status(&self) -> u16 {
         match self.why {
             NoTarget::Service | NoTarget::UnknownShard => 404,
-            NoTarget::MissingKey | NoTarget::AmbiguousKey => 400,
+            NoTarget::MissingKey | NoTarget::AmbiguousKey | NoTarget::AboveRoot => 400,
         }
     }
 }
@@ -104,6 +121,8 @@ pub(crate) struct Router {
     /// Maximum number of segments in a prefix.
     depth: usize,
     services: Vec<Chooser>,
+    /// Whether dot segments are removed.
+    normalizes: bool,
     /// The empty description, for requests without a service.
     nowhere: Arc<str>,
 }
@@ -165,23 +184,28 @@ impl Router {
         let slashes = |prefix: &str| prefix.bytes().filter(|&byte| byte == b'/').count();
         let depth = routes.keys().map(|prefix| slashes(prefix)).max().unwrap_or(0);
         let services = config.services.iter().map(Chooser::new).collect();
-        Self { routes, depth, services, nowhere: "".into() }
+        let normalizes = config.listen.normalize_path;
+        Self { routes, depth, services, normalizes, nowhere: "".into() }
     }
 
     /// Finds the destination of a request. `path_and_query` begins with a slash, and `header`
     /// returns the values of a header, given its name in lower case.
     ///
-    /// Allocates only to decode a key that is percent-encoded.
+    /// Allocates only to decode a key that is percent-encoded, and to remove dot segments.
     pub(crate) fn route<'r, 'h, V: IntoIterator<Item = &'h [u8]>>(
         &'r self,
         method: &str,
         path_and_query: &str,
         header: impl FnOnce(&'r str) -> V,
     ) -> Result<Target, RouteError> {
-        let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
-        let Some(entry) = self.entry(method, path) else {
-            return Err(RouteError { why: NoTarget::Service, key: Arc::clone(&self.nowhere) });
+        let nowhere = |why| RouteError { why, key: Arc::clone(&self.nowhere) };
+        let normal = if self.normalizes {
+            normalize(path_and_query).map_err(|_| nowhere(NoTarget::AboveRoot))?
+        } else {
+            Cow::Borrowed(path_and_query)
         };
+        let (path, query) = normal.split_once('?').unwrap_or((&normal, ""));
+        let entry = self.entry(method, path).ok_or_else(|| nowhere(NoTarget::Service))?;
         let chooser = &self.services[entry.service];
         let shard = chooser
             .shard(path, query, header)
@@ -190,7 +214,8 @@ impl Router {
             chooser.idempotent_methods.iter().any(|idempotent| idempotent == method)
         });
         let &Entry { service, unary, cost, .. } = entry;
-        Ok(Target { service, shard, idempotent, unary, cost })
+        let has_dots = matches!(normal, Cow::Owned(_));
+        Ok(Target { service, shard, idempotent, unary, cost, has_dots })
     }
 
     fn entry(&self, method: &str, path: &str) -> Option<&Entry> {

@@ -11,6 +11,7 @@ use curtail_runtime::stage::Stage;
 use curtail_runtime::{Cell, Learning, Timers};
 
 use crate::StartError;
+use crate::certificates::{Certificates, ExpiryCollector};
 use crate::config::{self, Config, FlowRole};
 use crate::log_limit::LogLimit;
 use crate::metrics::{Metrics, ServiceMetrics};
@@ -28,6 +29,7 @@ pub(crate) struct Proxy {
     pub(crate) metrics: Metrics,
     /// TLS for clients, if there is an address for it.
     pub(crate) tls: Option<ServerTls>,
+    pub(crate) certificates: Vec<Certificates>,
     /// Limits the log lines about metadata that is ignored.
     pub(crate) ignored_lines: LogLimit,
 }
@@ -43,7 +45,7 @@ pub(crate) struct Service {
     targets: Vec<Arc<[Target]>>,
     pub(crate) metrics: Arc<ServiceMetrics>,
     /// TLS towards the replicas, if they use it.
-    pub(crate) tls: Option<ClientTls>,
+    tls: Option<ClientTls>,
     /// The stage in front of the replica. Duplicates wait in it behind all other requests, and
     /// leave it when their client disconnects.
     pub(crate) stage: Option<Stage>,
@@ -72,10 +74,11 @@ impl Service {
 impl Proxy {
     /// Builds the cells. Must be called inside a tokio runtime.
     pub(crate) fn new(config: Config, seed: u64) -> Result<Self, StartError> {
-        let metrics = Metrics::new(&config);
+        let mut metrics = Metrics::new(&config);
         let sidecar = Sidecar::new(&config)?;
         let timers = Timers::precise();
         let mut services = Vec::with_capacity(config.services.len());
+        let mut certificates = Vec::new();
         for (at, service) in config.services.iter().enumerate() {
             let mut service = start(at, service, &metrics.services[at], &timers, seed)?;
             if let (Some(sidecar), Some(FlowRole::Egress)) = (&sidecar, service.config.flow) {
@@ -83,11 +86,16 @@ impl Proxy {
                 let targets = cells.map(|(_, cell)| sidecar.targets(&service.config.name, cell));
                 service.targets = targets.collect();
             }
+            let tls = service.tls.clone();
+            certificates.extend(tls.map(|tls| Certificates::of_service(&service.config.name, tls)));
             services.push(service);
         }
         let tls =
             config.listen.https.as_ref().map(|(_, spec)| ServerTls::load(spec)).transpose()?;
-        Ok(Self { sidecar, services, metrics, tls, config, ignored_lines: LogLimit::new() })
+        certificates.extend(tls.clone().map(Certificates::of_listener));
+        metrics.add(ExpiryCollector(certificates.clone()));
+        let ignored_lines = LogLimit::new();
+        Ok(Self { sidecar, services, metrics, tls, certificates, config, ignored_lines })
     }
 
     /// Updates the gauges. Called before the gauges are read, not on every event.

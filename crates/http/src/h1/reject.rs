@@ -42,7 +42,7 @@ pub enum Reject {
     /// 501: the method is CONNECT.
     #[error("CONNECT is not supported")]
     Connect,
-    /// 505: the version is neither HTTP/1.0 nor HTTP/1.1.
+    /// 505: the major version is not 1.
     #[error("only HTTP/1.0 and HTTP/1.1 are supported")]
     Version,
 }

@@ -1,5 +1,6 @@
 //! Parses the head of a request, and rejects it if two recipients could read it differently.
 
+use std::borrow::Cow;
 use std::mem::MaybeUninit;
 use std::ops::Deref;
 
@@ -12,6 +13,9 @@ use crate::h1::lines::{self, RequestLine};
 use crate::h1::reject::Reject;
 use crate::h1::scan::{ScanFault, head_end};
 use crate::h1::token::{is_token, is_token_byte};
+
+/// The number of colons in the longest IPv6 address.
+const COLONS_MAX: usize = 8;
 
 /// The head of a request (RFC 9112 §3, §5). It owns the bytes that it was parsed from, and cloning
 /// shares them.
@@ -151,7 +155,7 @@ pub(crate) fn parse_strictly(
             return Err(Reject::HeadTooLarge(limit));
         }
     };
-    let head = &buf[..end];
+    let head = &*with_known_version(&buf[..end]);
     let mut table = [const { MaybeUninit::uninit() }; HEADERS_MAX];
     let mut request = httparse::Request::new(&mut []);
     match request.parse_with_uninit_headers(head, &mut table[..bound]) {
@@ -169,6 +173,18 @@ pub(crate) fn parse_strictly(
         version: if request.version == Some(0) { Version::Http10 } else { Version::Http11 },
     };
     Ok(Some((line, end)))
+}
+
+/// Returns the head with the version HTTP/1.1 if it has a higher minor version, which is read like the
+/// highest known one (RFC 9110 §2.5).
+fn with_known_version(head: &[u8]) -> Cow<'_, [u8]> {
+    let end = memchr::memchr(b'\r', head).unwrap_or_default();
+    let [.., b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] = head[..end] else {
+        return Cow::Borrowed(head);
+    };
+    let mut known = head.to_vec();
+    known[end - 1] = b'1';
+    Cow::Owned(known)
 }
 
 /// Checks what the fields mean together. Returns how the body is framed.
@@ -284,8 +300,9 @@ fn names_authority(target: &[u8]) -> bool {
 }
 
 /// True for a host and, after a colon, a port from 0 to 65535, which may be left out. No byte of it
-/// could make two recipients find two hosts in `value`: a list, a path, user information. Not a full
-/// check of RFC 3986 §3.2: a name may be any, and what is in brackets need not be an IPv6 address.
+/// could make two recipients find two hosts in `value`: a list, a path, user information. Every value
+/// can also be sent as `:authority`. Not a full check of RFC 3986 §3.2: a name may be any, and what is
+/// in brackets need not be an IPv6 address.
 fn is_authority(value: &[u8]) -> bool {
     let (host, port) = match value {
         [b'[', rest @ ..] => match memchr::memchr(b']', rest) {
@@ -299,7 +316,7 @@ fn is_authority(value: &[u8]) -> bool {
         }
     };
     !host.is_empty()
-        && (value[0] != b'[' || host.iter().all(|&byte| is_host_byte(byte) || byte == b':'))
+        && (value[0] != b'[' || is_literal(host))
         && match port {
             [] => true,
             [b':', digits @ ..] => is_port(digits),
@@ -307,10 +324,17 @@ fn is_authority(value: &[u8]) -> bool {
         }
 }
 
+/// True for what may be in brackets.
+fn is_literal(host: &[u8]) -> bool {
+    let colons = host.iter().filter(|&&byte| byte == b':').count();
+    colons <= COLONS_MAX && host.iter().all(|&byte| is_host_byte(byte) || byte == b':')
+}
+
 fn is_host_byte(byte: u8) -> bool {
-    /// The visible bytes but for some.
+    /// The visible bytes but for some. Those of an HTTP/2 `:authority` (the crate `http`), and no
+    /// percent-encoded bytes, which recipients may or may not decode.
     static TABLE: [bool; 256] = {
-        const NEVER: &[u8] = b",/\\?#@\"<>{}[]:";
+        const NEVER: &[u8] = b",/\\?#@\"<>{}[]:%^`|";
         let mut table = [false; 256];
         let mut byte = b'!';
         while byte <= b'~' {

@@ -212,6 +212,12 @@ fn a_host_has_a_name_and_a_valid_port() {
         "[::1]:x",
         "a[::1]",
         "[a]]",
+        "[1:2:3:4:5:6:7:8:9:a]",
+        "a%2fb",
+        "a|b",
+        "a^b",
+        "a`b",
+        "[::1%25eth0]",
     ] {
         let refused = Reject::Malformed("Host is not a host and port");
         assert_eq!(host("/", wrong).expect_err(wrong), refused, "{wrong}");
@@ -220,6 +226,17 @@ fn a_host_has_a_name_and_a_valid_port() {
     // An empty `Host` is valid only if the target names no host.
     assert_eq!(host("/", "").expect("fine").expect("complete").authority(), Some(&b""[..]));
     assert_eq!(host("http://a/", "").expect_err("refused").status(), 400);
+}
+
+proptest! {
+    /// A head with another `Host` could be relayed over HTTP/1.1 but not over HTTP/2.
+    #[test]
+    fn every_host_is_an_authority_of_http2(host in "[!-~]{1,5}|\\[[0-9a-z:.%]{1,20}\\](:[0-9]{0,5})?") {
+        let text = format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        if parse(text.as_bytes()).is_ok() {
+            prop_assert!(http::uri::Authority::try_from(host.as_str()).is_ok(), "{}", host);
+        }
+    }
 }
 
 #[test]
@@ -232,10 +249,23 @@ fn refuses_at_once_bytes_that_cannot_become_a_request() {
 
 #[test]
 fn refuses_other_versions_with_505() {
-    for version in ["HTTP/2.0", "HTTP/0.9", "HTTP/1.2", "HTTP/3", "HTTP/9.9"] {
+    for version in ["HTTP/2.0", "HTTP/0.9", "HTTP/3", "HTTP/9.9"] {
         assert_eq!(status(format!("GET / {version}\r\nHost: a\r\n\r\n")), 505, "{version}");
     }
     assert_eq!(status("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 505);
+}
+
+#[test]
+fn a_higher_minor_version_is_read_like_the_highest_known_one() {
+    for version in ["HTTP/1.2", "HTTP/1.9"] {
+        let text = format!("GET /a {version}\r\nHost: a\r\nX: y\r\n\r\nrest");
+        let mut buf = BytesMut::from(text.as_str());
+        let head = parse_request(&mut buf, &Limits::default()).expect("valid").expect("complete");
+        assert_eq!((head.version(), head.target()), (Version::Http11, "/a"));
+        assert!(head.keep_alive() && head.header("x") == Some(b"y"));
+        assert_eq!(&buf[..], b"rest");
+        assert_eq!(status(format!("GET / {version}\r\n\r\n")), 400, "Host is required");
+    }
 }
 
 #[test]

@@ -63,6 +63,18 @@ pub(super) fn socket(address: &Address) -> Option<SocketAddr> {
     host.parse().ok().map(|ip| SocketAddr::new(ip, *port))
 }
 
+/// Returns the other addresses that may be the same server. The system decides which of them
+/// `localhost` is.
+pub(super) fn aliases(address: &Address) -> impl Iterator<Item = Address> {
+    let others: &[&str] = match address.host() {
+        Some("localhost") => &["127.0.0.1", "::1"],
+        Some("127.0.0.1" | "::1") => &["localhost"],
+        _ => &[],
+    };
+    let port = if let Address::Tcp { port, .. } = address { *port } else { 0 };
+    others.iter().map(move |&host| Address::Tcp { host: host.to_owned(), port })
+}
+
 /// Returns whether a connection to `address` reaches `listener`, judging by the addresses alone. A
 /// listener on all addresses also accepts connections to loopback addresses.
 pub(super) fn reaches(address: SocketAddr, listener: SocketAddr) -> bool {

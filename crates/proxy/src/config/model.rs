@@ -61,6 +61,8 @@ pub(crate) struct Listen {
     /// The address for clients that use TLS, and the settings of TLS.
     pub(crate) https: Option<(SocketAddr, ServerTlsSpec)>,
     pub(crate) proxy_protocol: bool,
+    pub(crate) request_id: bool,
+    pub(crate) normalize_path: bool,
     /// The address for operators, or `None` if there is no admin listener.
     pub(crate) admin: Option<SocketAddr>,
     /// `FILE:LINE` of the keys `http`, `admin` and `https`. An entry is `None` if its key is left
@@ -118,6 +120,8 @@ pub(crate) struct Service {
     pub(crate) cost_hint: Option<String>,
     pub(crate) idempotent_methods: Vec<String>,
     pub(crate) debug_headers: bool,
+    /// [`Listen::request_id`], which is the same for all services.
+    pub(crate) request_id: bool,
     pub(crate) max_request_body: usize,
     pub(crate) replay_bytes: u64,
     /// Path of the load probes, if the policy sends them.
@@ -185,6 +189,17 @@ pub(crate) struct Route {
     pub(crate) idempotent: Option<bool>,
     pub(crate) unary: bool,
     pub(crate) cost: Option<Cost>,
+}
+
+impl Route {
+    /// Returns whether requests on this route may run twice.
+    pub(super) fn may_repeat(&self, idempotent_methods: &[String]) -> bool {
+        let by_method = || match &self.method {
+            Some(method) => idempotent_methods.contains(method),
+            None => !idempotent_methods.is_empty(),
+        };
+        self.idempotent.unwrap_or_else(by_method)
+    }
 }
 
 /// How a request selects its shard.

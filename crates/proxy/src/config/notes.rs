@@ -4,7 +4,7 @@
 use curtail_kernel::hedge::Version;
 use curtail_kernel::{HedgeSpec, Limits, Policy};
 
-use super::model::{Cancel, Route, Service};
+use super::model::{Cancel, Service};
 
 /// Returns the notes. The notes about all services come first.
 pub(super) fn of(services: &[Service]) -> Vec<String> {
@@ -83,12 +83,8 @@ fn single_replicas(service: &Service) -> Option<String> {
 /// Returns a note if none of the service's requests are allowed to run twice.
 fn nothing_idempotent(service: &Service) -> Option<String> {
     let Service { name, policy, routes, idempotent_methods, .. } = service;
-    let by_method = |route: &Route| match &route.method {
-        Some(method) => idempotent_methods.contains(method),
-        None => !idempotent_methods.is_empty(),
-    };
-    let may = |route: &Route| route.idempotent.unwrap_or_else(|| by_method(route));
-    (policy.hedges() && !routes.iter().any(may)).then(|| {
+    let may = routes.iter().any(|route| route.may_repeat(idempotent_methods));
+    (policy.hedges() && !may).then(|| {
         format!(
             "service {name:?} ({policy}) has no route whose requests may run twice, so it sends no second copies; declare idempotent_methods, or idempotent = true for a route"
         )

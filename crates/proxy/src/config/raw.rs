@@ -41,6 +41,16 @@ pub(super) struct Listen {
     /// names the client. Set this only if a load balancer that sends the header is the only client.
     #[schemars(extend("default" = false))]
     pub(super) proxy_protocol: Maybe<bool>,
+    /// Whether every request that is relayed has an `X-Request-Id`. The client's value is kept if
+    /// there is exactly one, of at most 128 letters, digits and `-._~+/=:`. Otherwise a random one
+    /// takes its place.
+    #[schemars(extend("default" = false))]
+    pub(super) request_id: Maybe<bool>,
+    /// Whether dot segments (`/./`, `/../`), also percent-encoded ones, are removed from the path
+    /// before a request is routed and relayed. A path that climbs above the root is then rejected
+    /// with 400. Set this if routes separate requests that clients must not mix.
+    #[schemars(extend("default" = false))]
+    pub(super) normalize_path: Maybe<bool>,
     /// Address for metrics, status and health checks. `false` disables the admin server.
     #[schemars(extend("default" = "127.0.0.1:9901"))]
     pub(super) admin: Maybe<OrFalse<String>>,
@@ -241,12 +251,14 @@ pub(super) struct Service {
     #[schemars(extend("default" = "2s"))]
     pub(super) timeout: Maybe<Span>,
     /// Timeout of one copy. A copy that has no response by then counts as failed, and is retried if
-    /// the budget permits.
-    #[schemars(extend("default" = "500ms"))]
+    /// the budget permits. If left out, half of `timeout` if a retry is possible, and `timeout`
+    /// otherwise. A retry is possible if a shard has a second replica, some requests may be repeated,
+    /// and `retry_budget` is not 0.
     pub(super) attempt_timeout: Maybe<Span>,
     /// How long a cancelled copy may stay silent before its connection is closed and its slot is
     /// freed. It must be at least `100ms`, and longer than the longest time that a replica works on
-    /// a query. Formerly called `drain_timeout`.
+    /// a query. The default is `attempt_timeout` if that is longer and `cancel` is `none`. Formerly
+    /// called `drain_timeout`.
     #[serde(alias = "drain_timeout")]
     #[schemars(extend("default" = "10s"))]
     pub(super) cancel_timeout: Maybe<Span>,
@@ -376,7 +388,8 @@ pub(super) enum Protocol {
     H2,
     /// HTTP/2, and the status of gRPC decides whether a replica has failed.
     Grpc,
-    /// HTTP/2 if the replica chooses it in the TLS handshake (ALPN), and HTTP/1.1 otherwise.
+    /// HTTP/2 if the replica chooses it in the TLS handshake (ALPN), and HTTP/1.1 otherwise. Requires
+    /// `tls`.
     Auto,
 }
 

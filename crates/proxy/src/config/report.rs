@@ -48,17 +48,18 @@ pub(super) struct Report<'t> {
     name: &'t str,
     text: &'t str,
     errors: Vec<ConfigError>,
-    /// Errors about missing keys. A key that seems to be missing may just be misspelled, so these
-    /// are reported only if the shape of the file has no errors.
-    missing: Vec<ConfigError>,
+    /// Errors about missing keys, with their positions. A key that seems to be missing may just be
+    /// misspelled, so these are reported only if the shape of their table has no errors.
+    missing: Vec<(usize, ConfigError)>,
     warnings: Vec<ConfigError>,
-    misshapen: bool,
+    /// Positions of the errors in the shape of the file.
+    misshapen: Vec<usize>,
 }
 
 impl<'t> Report<'t> {
     pub(super) fn new(name: &'t str, text: &'t str) -> Self {
         let (errors, missing, warnings) = (Vec::new(), Vec::new(), Vec::new());
-        Self { name, text, errors, missing, warnings, misshapen: false }
+        Self { name, text, errors, missing, warnings, misshapen: Vec::new() }
     }
 
     /// Returns the folder of the file.
@@ -79,7 +80,7 @@ impl<'t> Report<'t> {
     /// Reports a part of the file that does not have the structure of a configuration. `message`
     /// includes the fix.
     pub(super) fn misshapen(&mut self, at: &Range<usize>, message: &str) {
-        self.misshapen = true;
+        self.misshapen.push(at.start);
         let error = self.render(at, message);
         self.errors.push(error);
     }
@@ -87,13 +88,13 @@ impl<'t> Report<'t> {
     /// Reports a missing key. `at` is the table that lacks it.
     pub(super) fn missing(&mut self, at: &Range<usize>, wrong: &str, fix: &str) {
         let error = self.render(at, &format!("{wrong}; {fix}"));
-        self.missing.push(error);
+        self.missing.push((at.start, error));
     }
 
     /// Reports something that is missing from the file as a whole, on line 1.
     pub(super) fn lacking(&mut self, wrong: &str, fix: &str) {
         let text = format!("{}:1: {wrong}; {fix}", self.name);
-        self.missing.push(ConfigError { text, line: Some(1) });
+        self.missing.push((0, ConfigError { text, line: Some(1) }));
     }
 
     /// Warns about something that works but is probably not intended.
@@ -118,15 +119,27 @@ impl<'t> Report<'t> {
 
     /// Returns the warnings if there are no errors.
     pub(super) fn finish(mut self) -> Result<Vec<String>, ConfigErrors> {
-        if !self.misshapen {
-            self.errors.append(&mut self.missing);
-        }
+        let missing = std::mem::take(&mut self.missing).into_iter();
+        let missing: Vec<_> = missing.filter(|(at, _)| !self.may_be_misspelled(*at)).collect();
+        self.errors.extend(missing.into_iter().map(|(_, error)| error));
         self.errors.sort_by_key(|error| error.line);
         self.warnings.sort_by_key(|warning| warning.line);
         if self.errors.is_empty() {
             return Ok(self.warnings.into_iter().map(|warning| warning.text).collect());
         }
         Err(ConfigErrors(self.errors))
+    }
+
+    /// Returns whether the table around a position has an error in its shape. The table ends at the
+    /// next one with the same header, so that it includes the tables below it.
+    fn may_be_misspelled(&self, at: usize) -> bool {
+        let before = self.text.get(..=at).unwrap_or_default();
+        let start = before.rfind("\n[").map_or(0, |end| end + 1);
+        let rest = self.text.get(start..).unwrap_or_default();
+        let header = rest.split_inclusive(']').next().filter(|header| header.starts_with('['));
+        let next = header.and_then(|header| rest.find(&format!("\n{header}")));
+        let table = start..next.map_or(usize::MAX, |end| start + end);
+        self.misshapen.iter().any(|position| table.contains(position))
     }
 
     fn render(&self, at: &Range<usize>, message: &str) -> ConfigError {

@@ -32,8 +32,11 @@ pub(super) fn file(raw: &raw::File, report: &mut Report<'_>) -> Config {
         let fix = "add a [[service]] with a name, slots and a [[service.shard]]";
         report.lacking("there is no service", fix);
     }
-    let services: Vec<Service> =
-        tables.iter().map(|(raw, at)| service::resolve(raw, at, report)).collect();
+    let service = |(raw, at): &(&raw::Service, Range<usize>)| Service {
+        request_id: listen.request_id,
+        ..service::resolve(raw, at, report)
+    };
+    let services: Vec<Service> = tables.iter().map(service).collect();
     names(&tables, report);
     routes(&tables, &services, report);
     addresses(&tables, &services, &listen, report);
@@ -77,6 +80,8 @@ fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
         http,
         https,
         proxy_protocol: raw.proxy_protocol.as_ref().is_some_and(|given| *given.get()),
+        request_id: raw.request_id.as_ref().is_some_and(|given| *given.get()),
+        normalize_path: raw.normalize_path.as_ref().is_some_and(|given| *given.get()),
         admin,
         places: spans.map(|span| span.map(|span| report.place(&span))),
         max_connections: key!(count, report, raw.max_connections, 1..=1_000_000, 10_000) as usize,
@@ -162,8 +167,11 @@ fn addresses(tables: &Tables<'_>, services: &[Service], listen: &Listen, report:
                 let fix = "name the address of a replica";
                 report.error(&at, "the proxy itself listens on this address", fix);
             }
-            let other = *owner.entry(server).or_insert(index);
-            if other != index {
+            let known = |address: &Address| owner.get(address).copied();
+            let other =
+                known(server).or_else(|| address::aliases(server).find_map(|at| known(&at)));
+            owner.entry(server).or_insert(index);
+            if let Some(other) = other.filter(|&other| other != index) {
                 let at = replica_span(raw, server).unwrap_or_else(|| at.clone());
                 let wrong = format!(
                     "service {:?} has this replica too, and neither counts the copies of the other",

@@ -10,7 +10,7 @@ use super::check::key;
 use super::model::{Cancel, FlowRole, Route, Service, Throttle};
 use super::report::Report;
 use super::shape::closest;
-use super::values::{AutoOr, Given, OrFalse, Span, each};
+use super::values::{AutoOr, Given, OrFalse, each};
 use super::{check, flow, raw, shards, tls, upstream};
 use crate::cost::Cost;
 
@@ -32,14 +32,18 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
     let slots = key!(count, report, raw.slots, 1..=Topology::MAX_GATE, 1);
     let cancel = raw.cancel.as_ref().map_or(Cancel::None, |given| *given.get());
     let policy = policy(raw, (slots, cancel), report);
-    let limits = limits(raw, cancel, policy, report);
-    let (timeout, cancel_timeout) = timeouts(raw, (policy, &limits), at, report);
     let max_request_body = key!(size, report, raw.max_request_body, body_range(), 1_000_000);
     let replay_bytes = key!(size, report, raw.replay_bytes, body_range(), 64 << 10) as u64;
     let (servers, shards) = shards::resolve(raw, at, report);
+    let routes = routes(raw, policy, report);
+    let idempotent_methods = idempotent_methods(raw, report);
+    let may_retry = shards.iter().any(|shard| shard.replicas.len() > 1)
+        && routes.iter().any(|route| route.may_repeat(&idempotent_methods));
+    let limits = limits(raw, (policy, cancel, may_retry), report);
+    let (timeout, cancel_timeout) = timeouts(raw, (policy, &limits), report);
     let throttle = throttle(raw.throttle.as_ref(), servers.len(), report);
     let protocol = raw.protocol.as_ref().map_or(Protocol::Http1, |given| (*given.get()).into());
-    let tls = tls::upstream(raw.tls.as_ref(), protocol, report);
+    let tls = tls::upstream(raw, protocol, report);
     let listen = raw.listen.as_ref().map(|given| check::listener(given, given.get(), report));
     Service {
         throttle,
@@ -56,10 +60,12 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
         tls,
         outcomes: upstream::outcomes(raw, report),
         health: health(raw.health.as_ref(), report),
-        routes: routes(raw, policy, report),
+        routes,
         shard_by: shards::shard_by(raw, shards.len(), at, report),
         cost_hint: cost_hint(raw.cost_hint.as_ref(), policy, report),
-        idempotent_methods: idempotent_methods(raw, report),
+        idempotent_methods,
+        // A key of [listen], which is resolved separately.
+        request_id: false,
         debug_headers: raw.debug_headers.as_ref().is_some_and(|given| *given.get()),
         max_request_body,
         replay_bytes,
@@ -101,8 +107,13 @@ fn throttle(
     }
 }
 
-/// Resolves the limits of the service's cells.
-fn limits(raw: &raw::Service, cancel: Cancel, policy: Policy, report: &mut Report<'_>) -> Limits {
+/// Resolves the limits of the service's cells. `may_retry` states whether there is a replica for a
+/// retry of some request.
+fn limits(
+    raw: &raw::Service,
+    (policy, cancel, may_retry): (Policy, Cancel, bool),
+    report: &mut Report<'_>,
+) -> Limits {
     let (default, ms) = (Limits::default(), Duration::from_millis);
     let retry = "0.1 is one retry per ten queries";
     let retry_budget = key!(fraction, report, raw.retry_budget, retry, 0.1);
@@ -124,8 +135,11 @@ fn limits(raw: &raw::Service, cancel: Cancel, policy: Policy, report: &mut Repor
         of_use(("clients", "c3"), given, (policy, policy.pick() == PickSpec::C3), report);
     }
     let whole = key!(duration, report, raw.timeout, ms(2_000));
-    let attempt = key!(duration, report, raw.attempt_timeout, ms(500));
-    let silent = key!(at_least, report, raw.cancel_timeout, CANCEL_MIN, ms(10_000));
+    // Half of the time is left for a retry. If there is none, an earlier timeout only causes errors.
+    let usual = if may_retry && retry_budget > 0.0 { whole - whole / 2 } else { whole };
+    let attempt = key!(duration, report, raw.attempt_timeout, usual);
+    let usual = if cancel == Cancel::None { attempt.max(ms(10_000)) } else { ms(10_000) };
+    let silent = key!(at_least, report, raw.cancel_timeout, CANCEL_MIN, usual);
     Limits {
         max_outstanding: key!(count, report, raw.max_outstanding, 1..=Topology::MAX_GATE, 128),
         queue: key!(count, report, raw.queue, 0..=1_000_000, 1024),
@@ -312,30 +326,25 @@ fn probe(
 fn timeouts(
     raw: &raw::Service,
     (policy, limits): (Policy, &Limits),
-    at: &Range<usize>,
     report: &mut Report<'_>,
 ) -> (Duration, Duration) {
     let spans = [limits.timeout_ns, limits.attempt_timeout_ns, limits.cancel_timeout_ns];
     let [whole, attempt, silent] = spans.map(Duration::from_nanos);
-    let first_of = |spans: [&Option<Given<Span>>; 2]| {
-        spans.into_iter().flatten().next().map_or(at.clone(), Given::span)
-    };
-    if whole <= attempt {
-        let at = first_of([&raw.attempt_timeout, &raw.timeout]);
+    if let Some(given) = raw.attempt_timeout.as_ref().filter(|_| whole <= attempt) {
         let wrong = format!(
             "the request's timeout ({whole:?}) is not longer than attempt_timeout ({attempt:?}), \
              so a copy that hangs is never retried"
         );
-        report.warn(&at, &wrong, "set timeout to at least twice attempt_timeout");
+        report.warn(&given.span(), &wrong, "set timeout to at least twice attempt_timeout");
     }
     // A replica that stops when it is cancelled is never silent for long.
-    if !limits.cancel && silent < attempt {
-        let at = first_of([&raw.cancel_timeout, &raw.attempt_timeout]);
+    if let Some(given) = raw.cancel_timeout.as_ref().filter(|_| !limits.cancel && silent < attempt)
+    {
         let wrong = format!(
             "cancel_timeout ({silent:?}) is shorter than attempt_timeout ({attempt:?}), so a \
              replica that still works on a slow request gets another one"
         );
-        report.warn(&at, &wrong, "set cancel_timeout to at least attempt_timeout");
+        report.warn(&given.span(), &wrong, "set cancel_timeout to at least attempt_timeout");
     }
     if let Some(delay_ns) = policy.delay_ns()
         && Duration::from_nanos(delay_ns) >= attempt

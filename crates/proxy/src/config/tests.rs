@@ -123,6 +123,7 @@ fn the_example_of_the_interface_resolves_as_documented() {
     assert_eq!((minimal.log.format, minimal.log.level), (LogFormat::Text, LogLevel::Info));
     let mut same = service.clone();
     same.shard_by = None;
+    same.limits.attempt_timeout_ns = 1_000_000_000;
     assert_eq!(minimal.services[0], same);
 }
 
@@ -207,7 +208,7 @@ fn the_defaults_of_the_schema_are_those_of_the_program() {
         part("Health"),
         part("Route"),
     );
-    assert!(text.contains("attempt_timeout") && text.contains("max_connections"), "{text}");
+    assert!(text.contains("cancel_timeout") && text.contains("max_connections"), "{text}");
     let mut spelled = parse(&text);
     spelled.listen.places = [None, None, None];
     assert_eq!(spelled, parse(&MINIMAL.replace("policy = \"laedge\"\n", "")));
@@ -290,6 +291,34 @@ fn limits_and_gates_are_those_of_the_file() {
         let service = &parse(&text).services[0];
         assert_eq!(service.gate(), gate, "{policy}");
         assert!(!policy.is_empty() || service.policy == Policy::RESCUE);
+    }
+}
+
+#[test]
+fn a_copy_has_half_of_the_time_if_another_one_can_follow() {
+    let two = r#"["127.0.0.1:9001", "127.0.0.1:9002"]"#;
+    let one = r#"["127.0.0.1:9001"]"#;
+    for (lines, replicas, attempt_s, cancel_s) in [
+        ("", two, 1, 10),
+        ("", one, 2, 10),
+        ("timeout = \"50s\"", two, 25, 25),
+        ("timeout = \"50s\"", one, 50, 50),
+        ("timeout = \"50s\"\ncancel = \"reset\"", two, 25, 10),
+        ("timeout = \"50s\"\ncancel_timeout = \"30s\"", two, 25, 30),
+        ("timeout = \"50s\"\nattempt_timeout = \"3s\"", one, 3, 10),
+        ("retry_budget = 0.0", two, 2, 10),
+        ("idempotent_methods = []", two, 2, 10),
+        ("idempotent_methods = []\nroute = { idempotent = true }", two, 1, 10),
+        ("route = [{ method = \"POST\" }, { path_prefix = \"/a\" }]", two, 1, 10),
+    ] {
+        let text =
+            MINIMAL.replace("slots = 1", &format!("slots = 1\n{lines}")).replace(two, replicas);
+        let config = parse(&text);
+        assert_eq!(config.warnings(), [""; 0], "{lines}");
+        let limits = config.services[0].limits;
+        let seconds =
+            [limits.attempt_timeout_ns, limits.cancel_timeout_ns].map(|ns| ns / 1_000_000_000);
+        assert_eq!(seconds, [attempt_s, cancel_s], "{lines} {replicas}");
     }
 }
 

@@ -89,12 +89,18 @@ fn server(given: &Given<raw::ListenTls>, report: &mut Report<'_>) -> Option<Serv
 
 /// Resolves TLS towards replicas.
 pub(super) fn upstream(
-    given: Option<&Given<OrFalse<raw::UpstreamTls>>>,
+    service: &raw::Service,
     protocol: Protocol,
     report: &mut Report<'_>,
 ) -> Option<ClientTlsSpec> {
-    let given = given?;
-    let OrFalse::On(raw) = given.get() else { return None };
+    let Some((given, OrFalse::On(raw))) = service.tls.as_ref().map(|given| (given, given.get()))
+    else {
+        if let Some(given) = service.protocol.as_ref().filter(|_| protocol == Protocol::Auto) {
+            let wrong = "protocol = \"auto\" needs TLS, because replicas choose in its handshake";
+            report.error(&given.span(), wrong, "add tls = {}, or write \"http1\" or \"h2\"");
+        }
+        return None;
+    };
     let cert_key = match (&raw.cert, &raw.key) {
         (Some(cert), Some(key)) => {
             Some(CertificateFiles { cert: path(cert, report), key: path(key, report) })

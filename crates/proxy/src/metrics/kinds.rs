@@ -250,6 +250,7 @@ impl From<NoTarget> for Rejection {
             NoTarget::MissingKey => Self::MissingKey,
             NoTarget::AmbiguousKey => Self::AmbiguousKey,
             NoTarget::UnknownShard => Self::UnknownShard,
+            NoTarget::AboveRoot => Self::Malformed,
         }
     }
 }

@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 use curtail_kernel::hedge::{Learner, RescueLearner};
 use curtail_kernel::{HedgeSpec, NEVER_NS, Role, StartReason, StopReason};
 use curtail_runtime::{Cause, CopyEnd};
+use prometheus_client::collector::Collector;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -137,6 +138,11 @@ impl Metrics {
         let mut registry = Registry::with_prefix("curtail");
         registry.register_collector(Box::new(families));
         Self { registry, clients, services }
+    }
+
+    /// Adds metrics whose series are not fixed.
+    pub(crate) fn add(&mut self, collector: impl Collector) {
+        self.registry.register_collector(Box::new(collector));
     }
 
     /// Counts a client connection as open until the guard is dropped.

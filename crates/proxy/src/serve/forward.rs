@@ -10,6 +10,7 @@ use curtail_runtime::{Query, http};
 
 use crate::config;
 use crate::cost::Cost;
+use crate::request_id;
 use crate::route::Target;
 use crate::sidecar::Fields;
 
@@ -19,23 +20,26 @@ const PSEUDONYM: &[u8] = b"curtail";
 /// More proxies of this kind than this are not in a row, but in a circle.
 const PASSED_MAX: usize = 16;
 
-/// The two addresses of a client's connection, as far as they are known.
+/// The two addresses of a client's connection, as far as they are known, and its protocol.
 #[derive(Debug)]
 pub(super) struct PeerAddrs {
     pub(super) client: Option<IpAddr>,
     /// The client's, as text: every request of the connection carries it.
     forwarded_for: String,
     proxy: Option<Endpoint>,
+    /// `http` or `https`.
+    proto: &'static str,
 }
 
 impl PeerAddrs {
     pub(super) fn of(stream: &Stream) -> Self {
-        Self::new(stream.peer().and_then(|peer| peer.ip()), stream.local())
+        let client = stream.peer().and_then(|peer| peer.ip());
+        Self::new(client, stream.local(), if stream.is_tls() { "https" } else { "http" })
     }
 
-    fn new(client: Option<IpAddr>, proxy: Option<Endpoint>) -> Self {
+    fn new(client: Option<IpAddr>, proxy: Option<Endpoint>, proto: &'static str) -> Self {
         let forwarded_for = client.map(|client| client.to_string()).unwrap_or_default();
-        Self { client, forwarded_for, proxy }
+        Self { client, forwarded_for, proxy, proto }
     }
 }
 
@@ -51,8 +55,8 @@ pub(super) fn is_looping(head: &RequestHead) -> bool {
 /// Renders the request once, for all of its copies.
 ///
 /// Fields that are about the client's connection stay behind (RFC 9110 §7.6.1). The client's address
-/// joins `X-Forwarded-For`, and `Via` says that we passed it on (RFC 9110 §7.6.3). `fields` has what a
-/// sidecar changes.
+/// joins `X-Forwarded-For`, and `Via` says that we passed it on (RFC 9110 §7.6.3). The client's
+/// `X-Forwarded-Proto` is replaced, because replicas may trust it. `fields` has what a sidecar changes.
 pub(super) fn render(
     (head, body): (&RequestHead, Payload),
     target: &Target,
@@ -60,10 +64,10 @@ pub(super) fn render(
     peer: &PeerAddrs,
     fields: &Fields,
 ) -> Result<Query<http::Request>, WriteError> {
-    // An absolute target names the host, and `Host` must not contradict it (RFC 9112 §3.2.2). Only
-    // HTTP/1.0 may name none: it is then for the host that it reached, which is this one.
+    // An absolute target names the host, and `Host` must not contradict it (RFC 9112 §3.2.2). A request
+    // that names none is for the host that it reached, which is this one (RFC 9112 §3.3).
     let here: String;
-    let authority = match (head.authority(), &peer.proxy) {
+    let authority = match (head.authority().filter(|host| !host.is_empty()), &peer.proxy) {
         (Some(authority), _) => authority,
         (None, Some(proxy)) => {
             here = proxy.to_string();
@@ -73,16 +77,32 @@ pub(super) fn render(
     };
     let path = path(head, peer);
     let via = head.version().via();
-    let replaced = |name: &[u8]| {
-        name.eq_ignore_ascii_case(b"host") || name.eq_ignore_ascii_case(b"x-forwarded-for")
+    let id = service.request_id.then(|| request_id::of(head));
+    // Some servers take `_` for `-`.
+    let is_proto =
+        |(byte, of): (&u8, &u8)| byte.eq_ignore_ascii_case(of) || (byte, of) == (&b'_', &b'-');
+    // The length rules out most fields before any comparison.
+    let replaced = |name: &[u8]| match name.len() {
+        4 => name.eq_ignore_ascii_case(b"host"),
+        12 => id.is_some() && name.eq_ignore_ascii_case(b"x-request-id"),
+        15 => name.eq_ignore_ascii_case(b"x-forwarded-for"),
+        17 => name.iter().zip(b"x-forwarded-proto").all(is_proto),
+        _ => false,
     };
     let keep = |name: &[u8]| !replaced(name) && fields.keeps(name);
     let relayed = Joined([(&b"host"[..], authority)], Relayed { fields: head, keep });
     let path = peer.client.map(|_| (&b"x-forwarded-for"[..], &*path));
-    let added = fields.added().chain(path).chain([(&b"via"[..], via)]);
+    let id = id.as_deref().map(|id| (&b"x-request-id"[..], id));
+    let ours = [(&b"x-forwarded-proto"[..], peer.proto.as_bytes()), (&b"via"[..], via)];
+    let added = fields.added().chain(path).chain(id).chain(ours);
     let headers = Joined(relayed, added);
-    let rendered =
-        http::Request::new(head.method(), head.path_and_query(), headers, body, target.idempotent)?;
+    let rendered = http::Request::new(
+        head.method(),
+        &target.path_and_query(head),
+        headers,
+        body,
+        target.idempotent,
+    )?;
     let mut query = Query::new(rendered.unary(target.unary));
     query.may_retry = target.idempotent;
     query.may_duplicate = target.idempotent;
@@ -137,7 +157,7 @@ mod tests {
         let head = &request.head;
         let router = Router::new(&config);
         let target = router.route(head.method(), head.path_and_query(), |name| head.values(name));
-        let peer = PeerAddrs::new(None, None);
+        let peer = PeerAddrs::new(None, None, "http");
         let (service, fields) = (&config.services[0], Fields::default());
         let message = (head, request.body.clone().into());
         let query = render(message, &target.expect("a target"), service, &peer, &fields);

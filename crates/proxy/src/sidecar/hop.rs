@@ -117,7 +117,8 @@ impl<'p> Hop<'p> {
         match (&proxy.sidecar, service.config.flow) {
             (Some(sidecar), Some(FlowRole::Ingress)) => {
                 // Large, and moved with every request if it were in the future itself.
-                let began = Box::pin(Self::ingress(sidecar, &service.config, head, !trusts)).await;
+                let ingress = Self::ingress(sidecar, &service.config, (head, target), !trusts);
+                let began = Box::pin(ingress).await;
                 if let Ok((Self { role: Role::Ingress(of), .. }, _)) = &began
                     && !of.arrival.has_metadata()
                 {
@@ -144,12 +145,12 @@ impl<'p> Hop<'p> {
     async fn ingress(
         sidecar: &'p Sidecar,
         service: &'p config::Service,
-        head: &RequestHead,
+        (head, target): (&RequestHead, &route::Target),
         is_edge: bool,
     ) -> Result<(Self, Fields), Refusal> {
         let mut fields = Fields::of_request(head, &ALL, true);
         let flow = &sidecar.flow;
-        let arrival = Arrival::read(flow, &fields.map, is_edge, || sidecar.workflow(head));
+        let arrival = Arrival::read(flow, &fields.map, is_edge, || sidecar.workflow(head, target));
         let arrival = arrival.within(service.timeout);
         arrival.strip(&mut fields.map);
         let admitted = match arrival.admit().await {

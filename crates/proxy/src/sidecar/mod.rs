@@ -69,10 +69,10 @@ impl Sidecar {
 
     /// Returns the workflow that a request without metadata names, if that workflow is configured.
     /// Clients cannot create workflows.
-    fn workflow(&self, head: &RequestHead) -> Option<String> {
+    fn workflow(&self, head: &RequestHead, target: &route::Target) -> Option<String> {
         let key: &Key = self.config.workflow_by.as_ref()?;
-        let target = head.path_and_query();
-        let target = target.split_once('?').unwrap_or((target, ""));
+        let target = target.path_and_query(head);
+        let target = target.split_once('?').unwrap_or((&target, ""));
         let value = route::value(key, target, |name| head.values(name)).ok()??;
         let known = self.config.workflows.iter().map(|(name, _)| name);
         known.into_iter().find(|name| name.as_bytes() == &*value).cloned()

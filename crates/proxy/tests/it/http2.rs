@@ -168,7 +168,9 @@ async fn messages_pass_between_all_versions() {
         ] {
             let case = format!("{client_http2} {replica_http2} {method} {path}");
             let body: Vec<u8> = (0..length).map(|at: u32| (at % 251) as u8).collect();
+            let forged = ["x-forwarded-proto: https", "x_forwarded_proto: https"];
             let fields = ["x-one: 1", "x-two: a", "x-two: b", "cookie: a=1; b=2"];
+            let fields = [&fields[..], &forged].concat();
             let response = client.send(method, path, &fields, &body).await;
             assert_eq!(response.line, "200", "{case}");
             assert_eq!(response.values("x-a"), ["1"], "{case}");
@@ -180,6 +182,8 @@ async fn messages_pass_between_all_versions() {
             assert_eq!(seen.values("x-two"), ["a", "b"], "{case}");
             assert_eq!(seen.values("cookie"), ["a=1; b=2"], "{case}");
             assert_eq!(seen.values("x-forwarded-for"), ["127.0.0.1"], "{case}");
+            assert_eq!(seen.values("x-forwarded-proto"), ["http"], "{case}");
+            assert_eq!(seen.values("x_forwarded_proto"), [""; 0], "{case}");
             let via = if client_http2 { "2.0 curtail" } else { "1.1 curtail" };
             assert_eq!(seen.values("via"), [via], "{case}");
             assert!(seen.body == body, "{case}: {} bytes", seen.body.len());
@@ -443,4 +447,25 @@ async fn bodies_over_the_limit_get_413_and_other_streams_go_on() {
     assert_eq!(backend.seen().len(), 0);
     assert_eq!(client.post("/", &[0; 100_000]).await.text(), "hello");
     assert_eq!(backend.seen()[0].body.len(), 100_000);
+}
+
+#[tokio::test]
+async fn a_host_is_valid_for_all_replicas_or_for_none() {
+    for is_http2 in [false, true] {
+        let echo = Echo::new(is_http2).await;
+        let proxy = before("", if is_http2 { H2 } else { "" }, echo.address()).await;
+        for (host, status) in [("a_b:80", 200), ("[::1]:80", 200), ("a%20b", 400), ("a|b", 400)] {
+            let mut client = proxy.client().await;
+            client.send(format!("GET / HTTP/1.1\r\nhost: {host}\r\n\r\n")).await;
+            assert_eq!(client.response().await.status, status, "{host} {is_http2}");
+            if status == 200 {
+                assert_eq!(echo.last().line, format!("GET / {host}"));
+            }
+        }
+        // A request without a host is for the host that it reached.
+        let mut client = proxy.client().await;
+        client.send("GET / HTTP/1.1\r\nhost:\r\n\r\n").await;
+        assert_eq!(client.response().await.status, 200, "{is_http2}");
+        assert_eq!(echo.last().line, format!("GET / {}", proxy.http));
+    }
 }

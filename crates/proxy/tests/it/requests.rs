@@ -217,3 +217,70 @@ async fn a_proxy_header_names_the_client() {
     assert_eq!(rest, "");
     assert_eq!(backend.seen().len(), 1);
 }
+
+#[tokio::test]
+async fn every_request_has_one_valid_id() {
+    let backend = Backend::responding(HELLO).await;
+    let proxy = Proxy::listening("request_id = true", "", &[&backend]).await;
+    let longest = "x".repeat(128);
+    let mut client = proxy.client().await;
+    let mut new = Vec::new();
+    for (fields, kept) in [
+        ("x-request-id: 4bf92f35-77b3.4d_a6~/+==:1\r\n", Some("4bf92f35-77b3.4d_a6~/+==:1")),
+        (&*format!("X-Request-ID: {longest}\r\n"), Some(&*longest)),
+        (&format!("x-request-id: {longest}y\r\n"), None),
+        ("x-request-id: a\r\nx-request-id: a\r\n", None),
+        ("x-request-id: a, b\r\n", None),
+        ("x-request-id: a\"b\r\n", None),
+        ("x-request-id:\r\n", None),
+        ("", None),
+        ("", None),
+    ] {
+        client.send(format!("GET / HTTP/1.1\r\nhost: x\r\n{fields}\r\n")).await;
+        assert_eq!(client.response().await.header("x-request-id"), None);
+        let seen = backend.seen().pop().expect("a request");
+        let ids = seen.header("x-request-id");
+        let [id] = *ids else { panic!("{ids:?} for {fields:?}") };
+        match kept {
+            Some(kept) => assert_eq!(id, kept),
+            None => {
+                assert!(id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+                new.push(id.to_owned());
+            }
+        }
+    }
+    new.sort_unstable();
+    new.dedup();
+    assert_eq!(new.len(), 7, "they are random");
+    // Without the option, the field is relayed like any other.
+    let proxy = Proxy::serving("", &[&backend]).await;
+    let (_, response) =
+        sent(&proxy, "GET / HTTP/1.1\r\nhost: x\r\nx-request-id: a, b\r\n\r\n").await;
+    assert_eq!(response.status, 200);
+    assert_eq!(backend.seen().pop().expect("a request").header("x-request-id"), ["a, b"]);
+}
+
+#[tokio::test]
+async fn the_normalized_path_decides_the_route_and_is_relayed() {
+    let (public, admin) = (Backend::responding(HELLO).await, Backend::responding(HELLO).await);
+    let of = |name: &str, backend: &Backend| {
+        let lines = format!("name = \"{name}\"\nroute = {{ path_prefix = \"/{name}\" }}");
+        service(&lines, &[backend.address])
+    };
+    let services = of("public", &public) + &of("admin", &admin);
+    let crossing = "/public/%2e%2E/admin/./a?b=/../c";
+    let proxy = Proxy::start(&harness::config("", &services)).await;
+    assert_eq!(proxy.get(crossing).await.status, 200);
+    assert_eq!(public.seen()[0].line(), format!("GET {crossing} HTTP/1.1"));
+
+    let proxy = Proxy::start(&harness::config("normalize_path = true", &services)).await;
+    for target in [crossing, &format!("http://x{crossing}")] {
+        assert_eq!(proxy.get(target).await.status, 200);
+        let seen = admin.seen().pop().expect("a request");
+        assert_eq!(seen.line(), "GET /admin/a?b=/../c HTTP/1.1", "{target}");
+    }
+    let refused = proxy.get("/public/../../admin").await;
+    assert_eq!((refused.status, &*refused.text()), (400, "the path climbs above the root\n"));
+    assert_eq!(proxy.count("curtail_rejected_total", &[("reason", "malformed")]).await, 1);
+    assert_eq!((public.seen().len(), admin.seen().len()), (1, 2));
+}

@@ -154,6 +154,7 @@ async fn clients_choose_the_version_of_http() {
         let seen = backend.seen().pop().expect("a request");
         assert_eq!(seen.header("via"), ["2.0 curtail"]);
         assert_eq!(seen.header("x-forwarded-for"), ["127.0.0.1"]);
+        assert_eq!(seen.header("x-forwarded-proto"), ["https"]);
         assert_eq!(seen.body.len(), 300_000);
         drop(client);
     }
@@ -487,4 +488,27 @@ fn errors_in_settings_have_a_line_and_a_fix() {
         assert_eq!(errors.lines().count(), 1, "{errors}");
         assert!(errors.contains("; "), "{errors}");
     }
+}
+
+#[tokio::test]
+async fn the_metrics_show_when_certificates_expire() {
+    let authority = Authority::new();
+    let files = authority.issue("localhost");
+    let backend = Backend::responding(HELLO).await;
+    let ca = quoted(&authority.ca());
+    let more = format!("client_auth = \"optional\"\nclient_ca = {ca}");
+    let lines = format!("tls = {{ ca = {ca} }}");
+    let proxy = Proxy::listening(&listen(&files, &more), &lines, &[&backend]).await;
+    let metrics = proxy.metrics().await;
+    // 1 January 4096, which is the default of the crate that makes the certificates.
+    let expected = 67_090_118_400.0;
+    let (cert, ca) = (files.cert.display().to_string(), authority.ca().display().to_string());
+    for (place, file) in [("listen.https", &cert), ("listen.https", &ca), ("s", &ca)] {
+        let labels = [("place", place), ("file", file)];
+        let found = metrics.sum("curtail_certificate_expiry_seconds", &labels);
+        assert!((found - expected).abs() < 1.0, "{place} {file}: {found}");
+    }
+    let proxy = Proxy::serving("", &[&backend]).await;
+    let text = proxy.asked("/metrics").await.text();
+    assert!(!text.contains("certificate"), "there is none: {text}");
 }

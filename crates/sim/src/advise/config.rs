@@ -10,8 +10,8 @@ use super::Question;
 /// The attempt timer, as a multiple of the 99.9th percentile under per-shard queuing.
 const ATTEMPT_P999: f64 = 4.0;
 
-/// The proxy's default attempt timer, in ms, for services that respond within a few milliseconds.
-const ATTEMPT_MS: f64 = 500.0;
+/// The proxy's default attempt timer, in ms: half of its default timeout.
+const ATTEMPT_MS: f64 = 1_000.0;
 
 /// Returns a complete configuration if the replicas' addresses are known, otherwise a part of one.
 /// `second_copies` is the number of second copies per query in the simulation. `p999_ms` is the
@@ -89,8 +89,8 @@ mod tests {
         assert!(!quick.contains("hedge_budget"), "{quick}");
         assert!(quick.ends_with("replicas = [\"127.0.0.1:9001\", \"127.0.0.1:9002\"]\n"));
         assert!(text(0.3, None).contains("hedge_budget = 1.0\n"));
-        let slow = text(0.02, Some(200.5));
-        assert!(slow.contains("timeout = \"3208ms\"\nattempt_timeout = \"802ms\"\n"), "{slow}");
+        let slow = text(0.02, Some(300.5));
+        assert!(slow.contains("timeout = \"4808ms\"\nattempt_timeout = \"1202ms\"\n"), "{slow}");
         assert!(!text(0.02, None).contains("time"));
     }
 }
