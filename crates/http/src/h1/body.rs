@@ -130,6 +130,11 @@ impl BodyDecoder {
                 State::ChunkData(left) => {
                     let decoded = take(buf, left);
                     self.advance(left, &decoded, State::ChunkData, State::ChunkEnd);
+                    // Often the buffer is then empty, which saves the caller a read.
+                    if self.state == State::ChunkEnd && buf.starts_with(b"\r\n") {
+                        buf.advance(2);
+                        self.state = State::ChunkLine;
+                    }
                     return Ok(decoded);
                 }
                 State::ChunkEnd => {

@@ -6,13 +6,14 @@ use std::task::Poll;
 use std::time::Duration;
 
 use curtail_flow::Rejected;
+use curtail_http::Timer;
 use curtail_http::h1::server::ServerError;
 use curtail_http::h1::{BodyLength, Framing, Joined, Relayed, ResponseHead};
 use curtail_runtime::http::{Body, BodyReceiver, Http, Response};
 use curtail_runtime::stage::Stage;
 use curtail_runtime::{Cell, QueryError, QueryResponse};
 use percent_encoding::{CONTROLS, utf8_percent_encode};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::front::{Front, unless_closed};
 use crate::metrics::RequestOutcome;
@@ -233,9 +234,16 @@ async fn respond<F: Front>(
         }
         Body::Stream(body) => {
             client.start_response(status, headers, length(&head))?;
-            // A client that does not read holds the replica's slot no longer than that.
-            let relaying = Box::pin(relay(client, body, context));
-            timeout_at(context.deadline, relaying).await.map_err(|_| Cut::Timeout)??;
+            let (mut relaying, mut timer) =
+                (Box::pin(relay(client, body, context)), Timer::default());
+            poll_fn(|polling| match relaying.as_mut().poll(polling) {
+                // A client that does not read holds the slot of the replica no longer.
+                Poll::Pending if timer.poll_passed(context.deadline, polling) => {
+                    Poll::Ready(Err(Cut::Timeout))
+                }
+                relayed => relayed,
+            })
+            .await?;
         }
     }
     Ok(status)
@@ -273,9 +281,12 @@ async fn relay<F: Front>(
         context.sent(pieces.length());
         let mut writing = pin!(client.write_body(pieces));
         poll_fn(|polling| {
-            // The copy fills the buffer meanwhile, and ends even if this client does not read.
-            body.advance(polling);
-            writing.as_mut().poll(polling)
+            let written = writing.as_mut().poll(polling);
+            if written.is_pending() {
+                // The copy fills the buffer, and ends even if this client does not read.
+                body.advance(polling);
+            }
+            written
         })
         .await?;
         next = Poll::Pending;

@@ -197,6 +197,15 @@ impl Incoming {
         }
     }
 
+    /// Returns whether bytes have been received that [`poll_body`](Self::poll_body) has not returned.
+    pub(super) fn has_buffered(&self) -> bool {
+        match self {
+            Self::Http1 { stream, .. } => stream.has_buffered(),
+            // The crate `h2` does not show it.
+            Self::Http2 { .. } => true,
+        }
+    }
+
     /// Polls for the trailers, after the end of the body. HTTP/1.1 has none here.
     pub(super) fn poll_trailers(
         &mut self,

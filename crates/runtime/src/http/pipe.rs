@@ -25,6 +25,8 @@ struct State {
     end: Option<End>,
     sender_gone: bool,
     receiver_gone: bool,
+    /// Whether the receiver polls the copy, and will do so again before it waits.
+    is_attached: bool,
     /// Woken when there is something to receive.
     receiver: Option<Waker>,
     /// Woken when there is room, or when the receiver is gone.
@@ -71,6 +73,7 @@ pub(super) fn pipe(room: usize) -> (BodySender, BodyReceiver) {
 impl BodyReceiver {
     /// Sets the copy that this polls.
     pub(super) fn attach(&mut self, copy: CopyDriver) {
+        self.shared.lock().is_attached = true;
         self.copy = Some(copy);
     }
 
@@ -86,7 +89,7 @@ impl BodyReceiver {
     ) -> Poll<Result<Option<Pieces>, Failure>> {
         // The copy must not wake the task that is polling it.
         let unused = self.shared.lock().receiver.take();
-        self.advance(context);
+        self.poll_copy(context);
         let mut state = self.shared.lock();
         if state.pieces.length() > 0 {
             let pieces = std::mem::take(&mut state.pieces);
@@ -109,8 +112,20 @@ impl BodyReceiver {
         }
     }
 
-    /// Lets the copy continue, while the bytes that have arrived are being used.
+    /// Lets the copy fill the buffer, while the bytes that have arrived are being used.
     pub fn advance(&mut self, context: &mut Context<'_>) {
+        let mut length = 0;
+        while self.copy.is_some() {
+            self.poll_copy(context);
+            let filled = self.shared.lock().pieces.length();
+            if filled == length {
+                break;
+            }
+            length = filled;
+        }
+    }
+
+    fn poll_copy(&mut self, context: &mut Context<'_>) {
         if let Some(copy) = &mut self.copy
             && copy.poll(context).is_ready()
         {
@@ -150,11 +165,15 @@ impl BodySender {
         if state.pieces.length() < self.room { Poll::Ready(true) } else { Poll::Pending }
     }
 
-    /// Adds a piece. Call it after [`poll_room`](Self::poll_room) has returned true.
-    pub(super) fn send(&self, piece: Bytes) {
+    /// Adds a piece. Call it after [`poll_room`](Self::poll_room) has returned true. Returns whether
+    /// the receiver will poll the copy again before it waits, so that the copy need not continue now.
+    pub(super) fn send(&self, piece: Bytes) -> bool {
+        let mut is_attached = false;
         self.tell(|state| {
             state.pieces.push(piece, usize::MAX);
+            is_attached = state.is_attached;
         });
+        is_attached
     }
 
     /// Sets the end of the body.

@@ -99,8 +99,13 @@ impl Relay {
                 Poll::Ready(Ok(Some(piece))) => {
                     self.last_read = now;
                     report_progress(&self.copy, &mut self.last_progress, now);
-                    if self.unwanted.is_none() {
-                        sender.send(piece);
+                    let has_bytes = !piece.is_empty();
+                    if self.unwanted.is_none()
+                        && sender.send(piece)
+                        && has_bytes
+                        && !incoming.has_buffered()
+                    {
+                        return Poll::Pending;
                     }
                 }
                 Poll::Ready(Ok(None)) => self.body_ended = true,

@@ -176,6 +176,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Poll::Ready(piece)
     }
 
+    /// Returns whether bytes have been received and not yet returned.
+    pub fn has_buffered(&self) -> bool {
+        !self.0.input.is_empty()
+    }
+
     /// Returns the rest of the body in one piece.
     pub async fn body_all(&mut self, limit: usize) -> Result<Bytes, ClientError> {
         let mut pieces = Pieces::default();
