@@ -89,19 +89,20 @@ pub fn check_request_line(method: &str, target: &str) -> Result<(), WriteError> 
     Ok(())
 }
 
-/// Appends the head of a request whose body has `length` bytes. [`check_request_line`] has accepted
+/// Appends the head of a request whose body has this length, which is known or chunked.
+/// [`check_request_line`] has accepted
 /// the method and the target, and [`write_lines`] has written the lines.
 pub fn write_request_of_lines(
     buf: &mut BytesMut,
     (method, target): (&str, &str),
     lines: [&[u8]; 2],
-    length: u64,
+    length: BodyLength,
 ) {
     put_request_line(buf, method, target);
     buf.extend_from_slice(lines[0]);
     buf.extend_from_slice(lines[1]);
     let usual = matches!(method, "POST" | "PUT" | "PATCH");
-    let body = if length == 0 && !usual { BodyLength::None } else { BodyLength::Known(length) };
+    let body = if length == BodyLength::Known(0) && !usual { BodyLength::None } else { length };
     write_end(buf, body, Persistence::Default);
 }
 

@@ -4,19 +4,20 @@
 //! serves both versions. Dropping an exchange before its response has ended resets the stream.
 
 use std::future::poll_fn;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 
 use super::{GRPC, poll_room, to_response};
 use crate::h1::server::{ServerError, deadline, millis};
 use crate::h1::{BodyLength, HeaderLines, Limits, Reject, RequestHead, Timeouts};
 use crate::pieces::Pieces;
+use crate::timer::Timer;
 
 /// The largest part of a body that is handed to the connection at once, in bytes. A connection
 /// buffers that much for each stream.
@@ -27,6 +28,10 @@ const PIECE_BYTES: usize = 16 << 10;
 pub struct Exchange {
     /// `None` if there is no body, or if it was taken.
     body: Option<RecvStream>,
+    /// Bytes of the body so far.
+    received: usize,
+    body_deadline: Instant,
+    timer: Timer,
     /// The client waits for `100 Continue` before it sends the body (RFC 9110 §10.1.1).
     expects_continue: bool,
     response: Response,
@@ -63,7 +68,18 @@ impl Exchange {
         let expects_continue =
             expected.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
         let body = (!ends).then_some(body);
-        (Exchange { body, expects_continue, response, is_head, is_grpc, timeouts }, head)
+        let exchange = Exchange {
+            body,
+            received: 0,
+            body_deadline: deadline(timeouts.body),
+            timer: Timer::default(),
+            expects_continue,
+            response,
+            is_head,
+            is_grpc,
+            timeouts,
+        };
+        (exchange, head)
     }
 
     /// Returns whether the client expects a response of gRPC.
@@ -73,33 +89,67 @@ impl Exchange {
 
     /// Reads the body of the request, which may have at most `limit` bytes.
     pub async fn read_body(&mut self, limit: usize) -> Result<Bytes, ServerError> {
-        let Some(mut body) = self.take_body() else { return Ok(Bytes::new()) };
-        let until = deadline(self.timeouts.body);
         let mut pieces = Pieces::default();
-        loop {
-            let data = timeout_at(until, body.data()).await;
-            let data = data.map_err(|_| Reject::BodyTimeout(millis(self.timeouts.body)))?;
-            let Some(data) = data else { break };
-            let data = data.map_err(|_| ServerError::IncompleteMessage)?;
-            // A stream that has ended needs no more capacity.
-            let _ = body.flow_control().release_capacity(data.len());
-            if !pieces.push(data, limit) {
-                return Err(Reject::BodyTooLarge(limit).into());
-            }
+        while let Some(piece) = poll_fn(|context| self.poll_piece(limit, context)).await? {
+            pieces.push(piece, usize::MAX);
         }
         Ok(pieces.join())
     }
 
+    /// Polls for the next piece of the body, or `None` after its end. Use it instead of
+    /// [`read_body`](Exchange::read_body) to relay the body while it arrives. The client must then
+    /// send each piece within [`Timeouts::body`](crate::h1::Timeouts::body).
+    pub fn poll_body(
+        &mut self,
+        limit: usize,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, ServerError>> {
+        let piece = ready!(self.poll_piece(limit, context));
+        self.body_deadline = deadline(self.timeouts.body);
+        Poll::Ready(piece)
+    }
+
+    fn poll_piece(
+        &mut self,
+        limit: usize,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, ServerError>> {
+        self.send_continue();
+        let Some(body) = &mut self.body else { return Poll::Ready(Ok(None)) };
+        let Poll::Ready(data) = body.poll_data(context) else {
+            if self.timer.poll_passed(self.body_deadline, context) {
+                return Poll::Ready(Err(Reject::BodyTimeout(millis(self.timeouts.body)).into()));
+            }
+            return Poll::Pending;
+        };
+        let data = data.transpose().map_err(|_| ServerError::IncompleteMessage)?;
+        let Some(data) = data else {
+            self.body = None;
+            return Poll::Ready(Ok(None));
+        };
+        // A stream that has ended needs no more capacity.
+        let _ = body.flow_control().release_capacity(data.len());
+        self.received += data.len();
+        if self.received > limit {
+            return Poll::Ready(Err(Reject::BodyTooLarge(limit).into()));
+        }
+        Poll::Ready(Ok(Some(data)))
+    }
+
     /// Takes the body of the request, to relay it while it arrives. Returns `None` if there is none.
     pub fn take_body(&mut self) -> Option<RecvStream> {
-        let body = self.body.take()?;
-        if let (true, Response::Waits(respond)) = (self.expects_continue, &mut self.response) {
+        self.send_continue();
+        self.body.take()
+    }
+
+    fn send_continue(&mut self) {
+        let expected = std::mem::take(&mut self.expects_continue) && self.body.is_some();
+        if let (true, Response::Waits(respond)) = (expected, &mut self.response) {
             let mut interim = http::Response::new(());
             *interim.status_mut() = http::StatusCode::CONTINUE;
             // If it fails, the client has left, which the read of the body reports.
             let _ = respond.send_informational(interim);
         }
-        Some(body)
     }
 
     /// Resolves when the client has reset the stream, or when the connection has ended. Cancel safe.

@@ -357,16 +357,18 @@ pub(super) struct Service {
     /// number of copies. Error responses never get these headers.
     #[schemars(extend("default" = false))]
     pub(super) debug_headers: Maybe<bool>,
-    /// Maximum size of a request body. A request with a larger body is rejected with 413. The proxy
-    /// reads the whole body before dispatch, so that a slow client never occupies a slot of a
-    /// replica.
+    /// Maximum size of a request body. A request with a larger body is rejected with 413.
     #[schemars(extend("default" = "1MB"))]
     pub(super) max_request_body: Maybe<Size>,
-    /// Over HTTP/2 on both sides, a longer request body is relayed while it arrives, unless its route
-    /// is `idempotent` or `unary`. Such a request is neither retried nor duplicated, and
-    /// `max_request_body` does not apply to it. All other bodies are read in full.
+    /// A request body up to this size is read in full before dispatch, so that a slow client never
+    /// occupies a slot of a replica. A longer one is relayed while it arrives, and the request is
+    /// neither retried nor duplicated. Over HTTP/2 on both sides, so is a body without a declared
+    /// length, unless its route is `idempotent` or `unary`. `max_request_body` does not apply to it.
     #[schemars(extend("default" = "64KiB"))]
     pub(super) replay_bytes: Maybe<Size>,
+    /// Number of bytes of a long response that wait for a slow client.
+    #[schemars(extend("default" = "256KiB"))]
+    pub(super) response_buffer: Maybe<Size>,
     /// Role of the service in `[flow]`: the application next to the sidecar (`ingress`), or a
     /// service that the application calls (`egress`).
     pub(super) flow: Maybe<FlowRole>,

@@ -14,8 +14,8 @@ use super::values::{AutoOr, Given, OrFalse, each};
 use super::{check, flow, raw, shards, tls, upstream};
 use crate::cost::Cost;
 
-/// Largest value of `max_request_body`, in bytes. The proxy holds each body in memory in full.
-const BODY_BYTES_MAX: usize = 1 << 30;
+/// Largest value of `max_request_body`, in bytes. Long bodies are never held in memory in full.
+const BODY_BYTES_MAX: usize = 1 << 40;
 
 /// Smallest value of `cancel_timeout`. While a server sends, its progress is reported every 50 ms.
 /// The server must not appear to be silent between two reports.
@@ -32,8 +32,9 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
     let slots = key!(count, report, raw.slots, 1..=Topology::MAX_GATE, 1);
     let cancel = raw.cancel.as_ref().map_or(Cancel::None, |given| *given.get());
     let policy = policy(raw, (slots, cancel), report);
-    let max_request_body = key!(size, report, raw.max_request_body, body_range(), 1_000_000);
-    let replay_bytes = key!(size, report, raw.replay_bytes, body_range(), 64 << 10) as u64;
+    let longest = (0..=BODY_BYTES_MAX, "0B to 1024GiB");
+    let max_request_body = key!(size, report, raw.max_request_body, longest, 1_000_000);
+    let replay_bytes = key!(size, report, raw.replay_bytes, upstream::BUFFER, 64 << 10) as u64;
     let (servers, shards) = shards::resolve(raw, at, report);
     let routes = routes(raw, policy, report);
     let idempotent_methods = idempotent_methods(raw, report);
@@ -73,10 +74,6 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
         servers,
         shards,
     }
-}
-
-fn body_range() -> (std::ops::RangeInclusive<usize>, &'static str) {
-    (0..=BODY_BYTES_MAX, "0B to 1GiB")
 }
 
 /// Resolves how many concurrent requests the stage in front of a replica sends to it.

@@ -19,6 +19,9 @@ pub(super) const HEAD: (std::ops::RangeInclusive<usize>, &str) =
     (256..=HEAD_BYTES_MAX, "256B to 16MiB");
 pub(super) const HEADERS: std::ops::RangeInclusive<u32> = 1..=HEADERS_MAX as u32;
 
+/// The permitted range of the sizes of buffers.
+pub(super) const BUFFER: (std::ops::RangeInclusive<usize>, &str) = (0..=1 << 30, "0B to 1GiB");
+
 /// Resolves the limits on connections to replicas and on their responses.
 pub(super) fn settings(raw: &raw::Service, cancel: Duration, report: &mut Report<'_>) -> Settings {
     let default = Settings::default();
@@ -34,6 +37,7 @@ pub(super) fn settings(raw: &raw::Service, cancel: Duration, report: &mut Report
         idle: key!(count, report, raw.idle_connections, 0..=65_535, default.idle as u32) as usize,
         idle_timeout: key!(duration, report, raw.idle_timeout, default.idle_timeout),
         grpc: raw.protocol.as_ref().is_some_and(|given| *given.get() == raw::Protocol::Grpc),
+        response_buffer: key!(size, report, raw.response_buffer, BUFFER, default.response_buffer),
         read_timeout: cancel,
         unwanted_timeout: cancel,
         ..default

@@ -3,11 +3,13 @@
 //! A client that closes its sending half is treated as if it had left. On the wire, the two cases
 //! look the same. Work for a client that has left would delay the clients that are still waiting.
 
+use std::future::poll_fn;
 use std::pin::{Pin, pin};
 
 use bytes::Bytes;
+use curtail_http::Pieces;
 use curtail_http::h1::server::{Connection, ServerError};
-use curtail_http::h1::{Framing, RequestHead, Version};
+use curtail_http::h1::{Framing, Reject, RequestHead, Version};
 use curtail_kernel::stage::Priority;
 use curtail_net::Stream;
 use curtail_runtime::http::{
@@ -19,7 +21,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::forward::{self, PeerAddrs};
-use super::front::{Front, unless_closed};
+use super::front::{Front, Http1, Upload, unless_closed};
 use super::respond::{self, Cut, ResponseContext};
 use crate::config;
 use crate::metrics::{Rejection, RequestOutcome};
@@ -38,12 +40,12 @@ pub(super) async fn serve(
 ) -> Option<(Stream, Bytes)> {
     let peer = PeerAddrs::of(&stream);
     let listen = &proxy.config.listen;
-    let mut client = Connection::new(stream, listen.limits, listen.timeouts);
+    let mut client = Http1::new(Connection::new(stream, listen.limits, listen.timeouts));
     let mut waiting = draining.clone();
     let mut drained = pin!(waiting.wait_for(|draining| *draining));
     let mut drain_seen = false;
     loop {
-        let served = match next(&mut client, drained.as_mut(), &mut drain_seen).await {
+        let served = match next(&mut client.connection, drained.as_mut(), &mut drain_seen).await {
             Ok(Some(head)) => {
                 let here = Here { proxy, router, peer: &peer, draining: &draining };
                 handle(&here, &mut client, head).await
@@ -53,14 +55,14 @@ pub(super) async fn serve(
             Err(error) => Err(Cut::Client(error)),
         };
         match served {
-            Ok(()) if client.is_closing() => break,
+            Ok(()) if client.connection.is_closing() => break,
             Ok(()) => {}
             Err(Cut::Client(ServerError::Reject(reject))) => {
-                if client.is_http2() {
-                    return Some(client.into_parts());
+                if client.connection.is_http2() {
+                    return Some(client.connection.into_parts());
                 }
                 proxy.metrics.rejected((&reject).into(), reject.status(), &reject);
-                if client.reject(&reject).await.is_err() {
+                if client.connection.reject(&reject).await.is_err() {
                     return None;
                 }
                 break;
@@ -71,7 +73,7 @@ pub(super) async fn serve(
             }
         }
     }
-    client.close().await;
+    client.connection.close().await;
     None
 }
 
@@ -126,17 +128,15 @@ pub(super) async fn handle<F: Front>(
         }
     };
     let service = &proxy.services[target.service];
-    // Not before the service is known: what it takes decides how much is held for this client.
-    let streamed = if streams(&service.config, &target, &head) { client.take_body() } else { None };
-    let body = match streamed {
-        Some(body) => Payload::from(body),
-        None => client.read_body(service.config.max_request_body).await?.into(),
-    };
+    let body = body(client, &service.config, &target, &head).await?;
     let now = Instant::now();
     let begun = Hop::begin(proxy, service, &target, (&head, here.peer.client));
-    let Some(begun) = unless_closed(client, begun).await else {
-        drop(service.metrics.started(now));
-        return Err(Cut::PeerClosed);
+    let begun = match unless_closed(client, begun).await {
+        Ok(begun) => begun,
+        Err(cut) => {
+            drop(service.metrics.started(now));
+            return Err(cut);
+        }
     };
     let (hop, fields) = match begun {
         Ok(begun) => begun,
@@ -164,13 +164,48 @@ pub(super) async fn handle<F: Front>(
     exchange(here, client, (service, target.shard), (hop, query), (head, now)).await
 }
 
-/// Returns whether the body of a request is relayed while it arrives. Such a request can be neither
-/// repeated nor duplicated, so requests that may be are read in full.
-fn streams(service: &config::Service, target: &Target, head: &RequestHead) -> bool {
+/// Reads the body of a request if it is short. Otherwise, the body is relayed while it arrives, and can
+/// be neither repeated nor duplicated.
+async fn body<F: Front>(
+    client: &mut F,
+    service: &config::Service,
+    target: &Target,
+    head: &RequestHead,
+) -> Result<Payload, ServerError> {
+    let (limit, replay) = (service.max_request_body, service.replay_bytes);
+    let length = match head.framing() {
+        Framing::Empty => return Ok(Bytes::new().into()),
+        Framing::Length(bytes) => Some(bytes),
+        Framing::Chunked | Framing::UntilClose => None,
+    };
     let repeats = target.unary || target.idempotent;
-    let fits = matches!(head.framing(), Framing::Length(bytes) if bytes <= service.replay_bytes);
-    service.protocol == Protocol::Http2 && !repeats && !fits
+    // A client of gRPC may wait for a response before it sends more.
+    let is_dialog = !repeats && service.protocol == Protocol::Http2 && length.is_none();
+    let mut pieces = Pieces::default();
+    if length.is_none_or(|length| length <= replay) && !is_dialog {
+        while pieces.length() as u64 <= replay {
+            match poll_fn(|context| client.poll_body(limit, context)).await? {
+                Some(piece) => pieces.push(piece, usize::MAX),
+                None => return Ok(pieces.join().into()),
+            };
+        }
+    } else if service.protocol == Protocol::Http2
+        && let Some(body) = client.take_body()
+    {
+        return Ok(Payload::once(body, length));
+    } else if length.is_some_and(|length| usize::try_from(length).map_or(true, |all| all > limit)) {
+        return Err(Reject::BodyTooLarge(limit).into());
+    }
+    let (sender, payload) = Payload::buffered(UPLOAD_BUFFER, length);
+    if pieces.length() > 0 {
+        sender.send(pieces.join());
+    }
+    *client.upload() = Some(Upload { sender, limit });
+    Ok(payload)
 }
+
+/// Number of bytes of a request that wait for a slow replica.
+const UPLOAD_BUFFER: usize = 64 << 10;
 
 /// Sends the query of a request, and its response.
 async fn exchange<F: Front>(
@@ -203,7 +238,7 @@ async fn exchange<F: Front>(
         let asked = Box::pin(hop.run(ask(cell, query, place, deadline)));
         unless_closed(client, asked).await
     };
-    let (permit, outcome) = asked.ok_or(Cut::PeerClosed)?;
+    let (permit, outcome) = asked?;
     marks::answered(id);
     if *here.draining.borrow() {
         client.close_after_response();

@@ -96,6 +96,7 @@ pub(super) fn render(
     let ours = [(&b"x-forwarded-proto"[..], peer.proto.as_bytes()), (&b"via"[..], via)];
     let added = fields.added().chain(path).chain(id).chain(ours);
     let headers = Joined(relayed, added);
+    let is_whole = body.is_whole();
     let rendered = http::Request::new(
         head.method(),
         &target.path_and_query(head),
@@ -104,8 +105,8 @@ pub(super) fn render(
         target.idempotent,
     )?;
     let mut query = Query::new(rendered.unary(target.unary));
-    query.may_retry = target.idempotent;
-    query.may_duplicate = target.idempotent;
+    query.may_retry = target.idempotent && is_whole;
+    query.may_duplicate = query.may_retry;
     let said = service.cost_hint.as_deref().and_then(|name| Cost::read(head.values(name)));
     query.cost_hint = said.or(target.cost).map(Cost::hint);
     Ok(query)

@@ -9,22 +9,30 @@ use curtail_http::h1::server::{Connection, ServerError};
 use curtail_http::h1::{BodyLength, HeaderLines};
 use curtail_http::h2::server::Exchange;
 use curtail_net::Stream;
+use curtail_runtime::http::BodySender;
 use h2::RecvStream;
 use http::HeaderMap;
 
+use super::respond::Cut;
+
 type Done = Result<(), ServerError>;
 
-/// The means to read the body of a request and to respond to it. The methods are those of
+/// The means to read the body of a request and to respond to it. Most methods are those of
 /// [`Connection`]. A response begins with [`start_response`](Front::start_response).
 pub(super) trait Front: Send {
-    fn read_body(
+    /// Polls for the next piece of the body of the request, which may have at most `limit` bytes.
+    fn poll_body(
         &mut self,
         limit: usize,
-    ) -> impl Future<Output = Result<Bytes, ServerError>> + Send;
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, ServerError>>;
 
-    /// Takes the body of the request, to relay it while it arrives. Returns `None` if there is none,
-    /// or if the client uses HTTP/1.1.
+    /// Takes the body of the request, to relay it independently of the response. Returns `None` if
+    /// the client uses HTTP/1.1.
     fn take_body(&mut self) -> Option<RecvStream>;
+
+    /// Returns the upload of the request, if its body is relayed while it arrives.
+    fn upload(&mut self) -> &mut Option<Upload>;
 
     /// Polls for the departure of the client.
     fn poll_peer_closed(&mut self, context: &mut Context<'_>) -> Poll<()>;
@@ -62,22 +70,91 @@ pub(super) trait Front: Send {
     fn reset(&mut self);
 }
 
-/// Awaits a future unless the client leaves first. Returns `None` if it has.
+/// A body that is relayed while it arrives.
+pub(super) struct Upload {
+    pub(super) sender: BodySender,
+    /// Maximum number of bytes.
+    pub(super) limit: usize,
+}
+
+/// Awaits a future and relays the body of the request meanwhile. Fails if the client leaves, or if its
+/// body is invalid.
 pub(super) async fn unless_closed<F: Front, T>(
     client: &mut F,
     future: impl Future<Output = T>,
-) -> Option<T> {
+) -> Result<T, Cut> {
     let mut future = pin!(future);
     poll_fn(|context| match future.as_mut().poll(context) {
-        Poll::Ready(result) => Poll::Ready(Some(result)),
-        Poll::Pending => client.poll_peer_closed(context).map(|()| None),
+        Poll::Ready(result) => Poll::Ready(Ok(result)),
+        Poll::Pending => poll_end(client, context).map(Err),
     })
     .await
 }
 
-impl Front for Connection<Stream> {
-    async fn read_body(&mut self, limit: usize) -> Result<Bytes, ServerError> {
-        self.read_body(limit).await
+/// Relays the body of the request, and polls for the reason why the client gets no response.
+fn poll_end<F: Front>(client: &mut F, context: &mut Context<'_>) -> Poll<Cut> {
+    while let Some(upload) = client.upload().take() {
+        match upload.sender.poll_room(context) {
+            Poll::Ready(true) => {}
+            // The server wants no more of the body.
+            Poll::Ready(false) => break,
+            Poll::Pending => {
+                *client.upload() = Some(upload);
+                return Poll::Pending;
+            }
+        }
+        match client.poll_body(upload.limit, context) {
+            Poll::Ready(Ok(Some(piece))) => {
+                upload.sender.send(piece);
+                *client.upload() = Some(upload);
+            }
+            Poll::Ready(Ok(None)) => upload.sender.end(Ok(None)),
+            // The replica sees that the body is incomplete.
+            Poll::Ready(Err(error)) => return Poll::Ready(Cut::Client(error)),
+            Poll::Pending => {
+                *client.upload() = Some(upload);
+                return Poll::Pending;
+            }
+        }
+    }
+    client.poll_peer_closed(context).map(|()| Cut::PeerClosed)
+}
+
+/// A client that uses HTTP/1.1.
+pub(super) struct Http1 {
+    pub(super) connection: Connection<Stream>,
+    upload: Option<Upload>,
+}
+
+/// A request of a client that uses HTTP/2.
+pub(super) struct Http2 {
+    pub(super) exchange: Exchange,
+    upload: Option<Upload>,
+}
+
+impl Http1 {
+    pub(super) fn new(connection: Connection<Stream>) -> Self {
+        Self { connection, upload: None }
+    }
+}
+
+impl Http2 {
+    pub(super) fn new(exchange: Exchange) -> Self {
+        Self { exchange, upload: None }
+    }
+}
+
+impl Front for Http1 {
+    fn poll_body(
+        &mut self,
+        limit: usize,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, ServerError>> {
+        self.connection.poll_body(limit, context)
+    }
+
+    fn upload(&mut self) -> &mut Option<Upload> {
+        &mut self.upload
     }
 
     fn take_body(&mut self) -> Option<RecvStream> {
@@ -85,7 +162,7 @@ impl Front for Connection<Stream> {
     }
 
     fn poll_peer_closed(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.poll_peer_closed(context)
+        self.connection.poll_peer_closed(context)
     }
 
     fn start_response(
@@ -94,28 +171,28 @@ impl Front for Connection<Stream> {
         headers: impl HeaderLines,
         length: BodyLength,
     ) -> Done {
-        self.start_response(status, headers, length)
+        self.connection.start_response(status, headers, length)
     }
 
     async fn write_body(&mut self, data: impl Buf + Send) -> Done {
-        self.write_body(data).await
+        self.connection.write_body(data).await
     }
 
     async fn send_whole(&mut self, body: Bytes) -> Done {
-        self.write_body(&body[..]).await?;
-        self.finish_body().await
+        self.connection.write_body(&body[..]).await?;
+        self.connection.finish_body().await
     }
 
     async fn finish_body(&mut self, _: Option<Box<HeaderMap>>) -> Done {
-        self.finish_body().await
+        self.connection.finish_body().await
     }
 
     async fn flush(&mut self) -> Done {
-        self.flush().await
+        self.connection.flush().await
     }
 
     fn close_after_response(&mut self) {
-        self.close_after_response();
+        self.connection.close_after_response();
     }
 
     fn is_grpc(&self) -> bool {
@@ -125,25 +202,33 @@ impl Front for Connection<Stream> {
 
     fn set_type_of_service(&self, value: u8) {
         // If it fails, the connection has failed, too.
-        let _ = self.stream().set_type_of_service(value);
+        let _ = self.connection.stream().set_type_of_service(value);
     }
 
     fn reset(&mut self) {
-        let _ = self.stream().set_zero_linger();
+        let _ = self.connection.stream().set_zero_linger();
     }
 }
 
-impl Front for Exchange {
-    async fn read_body(&mut self, limit: usize) -> Result<Bytes, ServerError> {
-        self.read_body(limit).await
+impl Front for Http2 {
+    fn poll_body(
+        &mut self,
+        limit: usize,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, ServerError>> {
+        self.exchange.poll_body(limit, context)
+    }
+
+    fn upload(&mut self) -> &mut Option<Upload> {
+        &mut self.upload
     }
 
     fn take_body(&mut self) -> Option<RecvStream> {
-        self.take_body()
+        self.exchange.take_body()
     }
 
     fn poll_peer_closed(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.poll_peer_closed(context)
+        self.exchange.poll_peer_closed(context)
     }
 
     fn start_response(
@@ -152,19 +237,19 @@ impl Front for Exchange {
         headers: impl HeaderLines,
         length: BodyLength,
     ) -> Done {
-        self.start_response(status, headers, length)
+        self.exchange.start_response(status, headers, length)
     }
 
     async fn write_body(&mut self, data: impl Buf + Send) -> Done {
-        self.write_body(data).await
+        self.exchange.write_body(data).await
     }
 
     async fn send_whole(&mut self, body: Bytes) -> Done {
-        self.send_whole(body).await
+        self.exchange.send_whole(body).await
     }
 
     async fn finish_body(&mut self, trailers: Option<Box<HeaderMap>>) -> Done {
-        self.finish_body(trailers.map(|trailers| *trailers)).await
+        self.exchange.finish_body(trailers.map(|trailers| *trailers)).await
     }
 
     async fn flush(&mut self) -> Done {
@@ -177,7 +262,7 @@ impl Front for Exchange {
     }
 
     fn is_grpc(&self) -> bool {
-        self.is_grpc()
+        self.exchange.is_grpc()
     }
 
     fn set_type_of_service(&self, _: u8) {
@@ -185,6 +270,6 @@ impl Front for Exchange {
     }
 
     fn reset(&mut self) {
-        self.reset();
+        self.exchange.reset();
     }
 }

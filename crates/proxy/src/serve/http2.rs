@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::connection::{Here, handle};
 use super::forward::PeerAddrs;
+use super::front::Http2;
 use super::respond::{self, Cut};
 use crate::route::Router;
 use crate::sidecar::Fields;
@@ -114,9 +115,10 @@ async fn close(mut connection: Connection<Stream, Bytes>, mut requests: JoinSet<
 
 async fn one(here: &Here<'_>, (request, response): Request) {
     let listen = &here.proxy.config.listen;
-    let (mut exchange, head) = Exchange::new(request, response, &listen.limits, listen.timeouts);
+    let (exchange, head) = Exchange::new(request, response, &listen.limits, listen.timeouts);
+    let mut client = Http2::new(exchange);
     let handled = match head {
-        Ok(head) => handle(here, &mut exchange, head).await,
+        Ok(head) => handle(here, &mut client, head).await,
         Err(reject) => Err(Cut::Client(ServerError::Reject(reject))),
     };
     match handled {
@@ -126,11 +128,11 @@ async fn one(here: &Here<'_>, (request, response): Request) {
             let fields = Fields::default();
             let (status, text) = (reject.status(), reject.to_string());
             // If it fails, the client has left.
-            let _ = respond::text(&mut exchange, status, &text, None, &fields).await;
+            let _ = respond::text(&mut client, status, &text, None, &fields).await;
         }
         Err(cut) => {
             tracing::debug!(%cut, "client request ended");
-            exchange.reset();
+            client.exchange.reset();
         }
     }
 }

@@ -88,9 +88,10 @@ impl Cut {
     /// Who ended it: the client, or this side.
     pub(super) fn outcome(&self) -> RequestOutcome {
         match self {
-            Self::PeerClosed | Self::Client(ServerError::Io(_) | ServerError::WriteTimeout(..)) => {
-                RequestOutcome::Abandoned
-            }
+            Self::PeerClosed
+            | Self::Client(
+                ServerError::Io(_) | ServerError::WriteTimeout(..) | ServerError::IncompleteMessage,
+            ) => RequestOutcome::Abandoned,
             Self::Replica | Self::Timeout | Self::Preempted | Self::Client(_) => {
                 RequestOutcome::Cut
             }
@@ -269,7 +270,7 @@ async fn relay<F: Front>(
                 client.flush().await?;
                 // A replica may be silent for long, and no other check would notice that the client
                 // has left.
-                unless_closed(client, body.next()).await.ok_or(Cut::PeerClosed)?
+                unless_closed(client, body.next()).await?
             }
         };
         let Ok(received) = received else {

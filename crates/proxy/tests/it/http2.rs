@@ -191,7 +191,9 @@ async fn messages_pass_between_all_versions() {
                 assert_eq!(response.values(hop), [""; 0], "{case}: {hop}");
                 assert_eq!(seen.values(hop), [""; 0], "{case}: {hop}");
             }
-            assert_eq!(seen.values("transfer-encoding"), [""; 0], "{case}");
+            // The proxy does not know the length of a long body that it relays.
+            let is_chunked = !replica_http2 && length > 64 << 10;
+            assert_eq!(seen.values("transfer-encoding").is_empty(), !is_chunked, "{case}");
             assert_eq!(response.values("transfer-encoding").is_empty(), client_http2, "{case}");
         }
         let head = client.send("HEAD", "/", &[], b"").await;
@@ -436,7 +438,9 @@ async fn the_preface_may_arrive_in_parts() {
 #[tokio::test]
 async fn bodies_over_the_limit_get_413_and_other_streams_go_on() {
     let backend = Backend::responding(HELLO).await;
-    let proxy = before("", "max_request_body = \"100kB\"", backend.address).await;
+    // The proxy reads bodies of unknown length in full up to `replay_bytes`.
+    let lines = "max_request_body = \"100kB\"\nreplay_bytes = \"1MB\"";
+    let proxy = before("", lines, backend.address).await;
     let client = Http2Client::connect(proxy.http).await;
     for length in [100_001, 400_000] {
         let mut stream = client.start(request("POST", "/"), false).await;

@@ -22,4 +22,5 @@ mod slow_clients;
 mod streams;
 mod throttle;
 mod tls;
+mod uploads;
 mod workers;

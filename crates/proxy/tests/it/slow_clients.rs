@@ -56,6 +56,24 @@ async fn a_client_that_does_not_read_a_long_response_is_cut_off_and_frees_the_sl
     proxy.up(1).await;
 }
 
+/// The response is far larger than the buffers of the system.
+#[tokio::test]
+async fn a_client_that_does_not_read_holds_no_slot_if_the_buffer_has_room() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-length: 30000000\r\n\r\n";
+    let backend = Backend::new(move |_| vec![say(head), Step::Flood(30_000_000)]).await;
+    let proxy = Proxy::serving("response_buffer = \"30MB\"", &[&backend]).await;
+    let mut client = Client::narrow(proxy.http).await;
+    client.ask("/").await;
+    backend.has_seen(1).await;
+    eventually("the end of the copy", async || {
+        proxy.status().await["services"][0]["shards"][0]["servers"][0]["busy"] == 0
+    })
+    .await;
+    assert_eq!(proxy.count("curtail_responses_total", &[]).await, 0, "the client has not read it");
+    let response = client.response().await;
+    assert!(response.whole && response.body.len() == 30_000_000);
+}
+
 #[tokio::test]
 async fn a_replica_that_cannot_stop_finishes_a_response_that_no_client_reads() {
     let head = "HTTP/1.1 200 OK\r\ncontent-length: 50000000\r\n\r\n";

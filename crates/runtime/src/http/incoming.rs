@@ -2,21 +2,20 @@
 
 use std::future::{Future as _, poll_fn};
 use std::pin::Pin;
-use std::sync::PoisonError;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use curtail_http::Pieces;
 use curtail_http::h1::client::ClientError;
-use curtail_http::h1::{Limits, ResponseHead, write_request_of_lines};
+use curtail_http::h1::{BodyLength, Limits, ResponseHead, write_request_of_lines};
 use curtail_http::h2::{Outgoing, response_head, to_request};
-use h2::RecvStream;
+use h2::{RecvStream, SendStream};
 use http::HeaderMap;
 
-use super::message::{Payload, Request};
+use super::message::{Once, Payload, Request};
 use super::multiplexed::Link;
 use super::pool::{Pool, PooledStream};
-use super::upload::Upload;
+use super::upload::{Http1, Upload};
 use crate::failure::Failure;
 
 /// Why a request has no response.
@@ -54,11 +53,12 @@ pub(super) enum Incoming {
     Http1 {
         stream: PooledStream,
         pool: Pool,
+        upload: Option<Box<Http1Upload>>,
     },
     Http2 {
         body: RecvStream,
         /// The body of the request, if it is relayed while it arrives.
-        upload: Option<Box<Upload>>,
+        upload: Option<Box<(Upload, SendStream<Bytes>)>>,
         /// Keeps the place on the connection.
         _link: Link,
     },
@@ -73,15 +73,52 @@ impl Incoming {
     ) -> Result<(Self, ResponseHead), SendError> {
         let mut text = std::mem::take(&mut stream.text);
         let line = (request.method(), request.target());
-        let Payload::Whole(body) = request.body() else {
-            return Err(SendError::Failed(Failure::Unsendable));
+        let lines = [request.lines(), more];
+        let head = match request.body() {
+            Payload::Whole(body) => {
+                let length = BodyLength::Known(body.len() as u64);
+                write_request_of_lines(&mut text, line, lines, length);
+                text.extend_from_slice(body);
+                stream.send(&text, request.is_head()).await?
+            }
+            Payload::Once(once) => {
+                let length = once.length.map_or(BodyLength::Chunked, BodyLength::Known);
+                write_request_of_lines(&mut text, line, lines, length);
+                return Self::http1_upload(stream, pool, &text, request.is_head(), once).await;
+            }
         };
-        write_request_of_lines(&mut text, line, [request.lines(), more], body.len() as u64);
-        text.extend_from_slice(body);
-        let head = stream.send(&text, request.is_head()).await?;
         text.clear();
         stream.text = text;
-        Ok((Self::Http1 { stream, pool: pool.clone() }, head))
+        Ok((Self::Http1 { stream, pool: pool.clone(), upload: None }, head))
+    }
+
+    async fn http1_upload(
+        mut stream: PooledStream,
+        pool: &Pool,
+        text: &[u8],
+        is_head: bool,
+        once: &Once,
+    ) -> Result<(Self, ResponseHead), SendError> {
+        stream.start(text, is_head).await?;
+        let source = once.take().ok_or(SendError::Failed(Failure::Unsendable))?;
+        let mut upload = Http1Upload { upload: Upload::new(source), left: once.length };
+        let head = poll_fn(|context| {
+            if let Err(failure) = upload.advance(&mut stream, context) {
+                return Poll::Ready(Err(SendError::Failed(failure)));
+            }
+            stream.poll_head(context).map_err(SendError::from)
+        });
+        match head.await {
+            Ok(head) => {
+                upload.upload.commit();
+                let upload = Some(Box::new(upload));
+                Ok((Self::Http1 { stream, pool: pool.clone(), upload }, head))
+            }
+            Err(error) => {
+                once.put_back(upload.upload.into_source());
+                Err(error)
+            }
+        }
     }
 
     pub(super) async fn http2(
@@ -98,7 +135,7 @@ impl Incoming {
             lines: [request.lines(), more],
             length: match request.body() {
                 Payload::Whole(body) => Some(body.len() as u64),
-                Payload::Once(_) => None,
+                Payload::Once(once) => once.length,
             },
         };
         let message = to_request(&outgoing).map_err(|_| SendError::Failed(Failure::Unsendable))?;
@@ -118,15 +155,15 @@ impl Incoming {
                 // A server may respond before it has received the whole body.
                 let _ = sink.send_data(body.clone(), true);
             }
-            Payload::Once(source) => {
-                let source = source.lock().unwrap_or_else(PoisonError::into_inner).take();
-                let source = source.ok_or(SendError::Failed(Failure::Unsendable))?;
-                upload = Some(Box::new(Upload::new(source, sink)));
+            Payload::Once(once) => {
+                let source = once.take().ok_or(SendError::Failed(Failure::Unsendable))?;
+                upload = Some(Box::new((Upload::new(source), sink)));
             }
         }
         let response = poll_fn(|context| {
-            if let Some(upload) = &mut upload {
-                upload.advance(context);
+            if let Some((upload, sink)) = upload.as_deref_mut() {
+                // If it fails, the stream is reset.
+                let _ = upload.advance(sink, context);
             }
             Pin::new(&mut response).poll(context)
         });
@@ -134,16 +171,15 @@ impl Incoming {
             Ok(response) => response,
             Err(error) => {
                 let error = failed(&error, &link);
-                if let (SendError::Unsent, Payload::Once(source), Some(upload)) =
+                if let (SendError::Unsent, Payload::Once(once), Some(upload)) =
                     (&error, request.body(), upload)
                 {
-                    let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
-                    *source = upload.into_source();
+                    once.put_back(upload.0.into_source());
                 }
                 return Err(error);
             }
         };
-        if let Some(upload) = &mut upload {
+        if let Some((upload, _)) = upload.as_deref_mut() {
             upload.commit();
         }
         let (parts, body) = response.into_parts();
@@ -158,13 +194,20 @@ impl Incoming {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, Failure>> {
-        let (body, upload) = match self {
-            Self::Http1 { stream, .. } => return stream.poll_body(context).map_err(Failure::from),
-            Self::Http2 { body, upload, .. } => (body, upload),
+        let body = match self {
+            Self::Http1 { stream, upload, .. } => {
+                if let Some(upload) = upload {
+                    upload.advance(stream, context)?;
+                }
+                return stream.poll_body(context).map_err(Failure::from);
+            }
+            Self::Http2 { body, upload, .. } => {
+                if let Some((upload, sink)) = upload.as_deref_mut() {
+                    upload.advance(sink, context)?;
+                }
+                body
+            }
         };
-        if let Some(upload) = upload {
-            upload.advance(context);
-        }
         Poll::Ready(match ready!(body.poll_data(context)) {
             Some(Ok(data)) => {
                 // A stream that has ended needs no more capacity.
@@ -223,9 +266,26 @@ impl Incoming {
 
     /// Keeps the connection for other requests.
     pub(super) fn release(self) {
-        if let Self::Http1 { stream, pool } = self {
+        if let Self::Http1 { stream, pool, .. } = self {
             pool.put_back(stream);
         }
+    }
+}
+
+/// A body that is relayed over HTTP/1.1 while it arrives.
+pub(super) struct Http1Upload {
+    upload: Upload,
+    /// The number of bytes that are still to be sent, if it is known.
+    left: Option<u64>,
+}
+
+impl Http1Upload {
+    fn advance(
+        &mut self,
+        stream: &mut PooledStream,
+        context: &mut Context<'_>,
+    ) -> Result<(), Failure> {
+        self.upload.advance(&mut Http1 { stream, left: &mut self.left }, context)
     }
 }
 

@@ -1,15 +1,14 @@
 //! Requests and responses, for all versions of HTTP.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use curtail_http::h1::{HeaderLines, ResponseHead, WriteError, check_request_line, write_lines};
 use curtail_kernel::ServerId;
-use h2::RecvStream;
 use http::HeaderMap;
 
-use super::pipe::BodyReceiver;
+use super::pipe::{BodyReceiver, BodySender, pipe};
 use super::upload::Source;
 use crate::failure::Failure;
 
@@ -36,9 +35,29 @@ struct Parts {
 pub enum Payload {
     /// A complete body, which every copy can send.
     Whole(Bytes),
-    /// A body that is relayed while it arrives, to one server and only over HTTP/2. It is sent again
-    /// only if a server has announced that it has not processed the request.
-    Once(Arc<Mutex<Option<Source>>>),
+    /// A body that is relayed while it arrives, to one server. It is sent again only if a server has
+    /// not processed the request.
+    Once(Once),
+}
+
+/// A body that can be sent once.
+#[derive(Clone, Debug)]
+pub struct Once {
+    source: Arc<Mutex<Option<Source>>>,
+    /// The number of bytes, if it is known.
+    pub(super) length: Option<u64>,
+}
+
+impl Once {
+    /// Takes the body. Returns `None` if it was sent before.
+    pub(super) fn take(&self) -> Option<Source> {
+        self.source.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Puts a body back that was not processed.
+    pub(super) fn put_back(&self, source: Option<Source>) {
+        *self.source.lock().unwrap_or_else(PoisonError::into_inner) = source;
+    }
 }
 
 impl From<Bytes> for Payload {
@@ -53,9 +72,21 @@ impl From<&'static str> for Payload {
     }
 }
 
-impl From<RecvStream> for Payload {
-    fn from(body: RecvStream) -> Self {
-        Self::Once(Arc::new(Mutex::new(Some(body.into()))))
+impl Payload {
+    /// Returns a body that is relayed while it arrives. `length` is its number of bytes, if known.
+    pub fn once(body: impl Into<Source>, length: Option<u64>) -> Self {
+        Self::Once(Once { source: Arc::new(Mutex::new(Some(body.into()))), length })
+    }
+
+    /// Returns a body that is relayed through a buffer of about `room` bytes.
+    pub fn buffered(room: usize, length: Option<u64>) -> (BodySender, Self) {
+        let (sender, receiver) = pipe(room);
+        (sender, Self::once(receiver, length))
+    }
+
+    /// Returns whether the body can be sent any number of times.
+    pub fn is_whole(&self) -> bool {
+        matches!(self, Self::Whole(_))
     }
 }
 

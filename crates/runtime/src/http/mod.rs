@@ -21,7 +21,7 @@ mod upstream;
 pub use health::{Health, watch};
 pub use load_report::{LoadReport, ORCA, SERVER_TIMING};
 pub use message::{Body, Payload, Request, Response, Watch};
-pub use pipe::BodyReceiver;
+pub use pipe::{BodyReceiver, BodySender};
 pub use priority::{PRIORITY, priority, type_of_service};
 pub use upload::Source;
 pub use upstream::{Protocol, Replica, Upstream};

@@ -16,7 +16,7 @@ use http::HeaderMap;
 use crate::copy::CopyDriver;
 use crate::failure::Failure;
 
-/// The end of a complete body, or the reason why the body is incomplete.
+/// The trailers of a complete body, or the reason why the body is incomplete.
 type End = Result<Option<Box<HeaderMap>>, Failure>;
 
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ impl fmt::Debug for BodyReceiver {
 /// The other end of a [`BodyReceiver`]. If it is dropped before [`BodySender::end`], the body is
 /// incomplete.
 #[derive(Debug)]
-pub(super) struct BodySender {
+pub struct BodySender {
     shared: Shared,
     /// Maximum number of bytes in the buffer, except for one piece.
     room: usize,
@@ -67,6 +67,7 @@ pub(super) struct BodySender {
 /// Creates a buffer for about `room` bytes.
 pub(super) fn pipe(room: usize) -> (BodySender, BodyReceiver) {
     let shared = Shared::default();
+    let room = room.max(1);
     (BodySender { shared: shared.clone(), room }, BodyReceiver { shared, copy: None })
 }
 
@@ -154,7 +155,7 @@ impl Drop for BodyReceiver {
 
 impl BodySender {
     /// Polls for room in the buffer. Returns false if the receiver is gone.
-    pub(super) fn poll_room(&self, context: &mut Context<'_>) -> Poll<bool> {
+    pub fn poll_room(&self, context: &mut Context<'_>) -> Poll<bool> {
         let mut state = self.shared.lock();
         if state.receiver_gone {
             return Poll::Ready(false);
@@ -167,7 +168,7 @@ impl BodySender {
 
     /// Adds a piece. Call it after [`poll_room`](Self::poll_room) has returned true. Returns whether
     /// the receiver will poll the copy again before it waits, so that the copy need not continue now.
-    pub(super) fn send(&self, piece: Bytes) -> bool {
+    pub fn send(&self, piece: Bytes) -> bool {
         let mut is_attached = false;
         self.tell(|state| {
             state.pieces.push(piece, usize::MAX);
@@ -177,7 +178,7 @@ impl BodySender {
     }
 
     /// Sets the end of the body.
-    pub(super) fn end(self, end: End) {
+    pub fn end(self, end: End) {
         self.tell(|state| state.end = Some(end));
     }
 

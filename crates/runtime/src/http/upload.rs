@@ -1,28 +1,156 @@
-//! Relays the body of a request from an HTTP/2 client to an HTTP/2 server. The client's window opens
-//! only as fast as the server reads. Until the response begins, the first [`REPLAY_BYTES`] that were
-//! sent are kept, because a server may announce that it has not processed the request.
+//! Relays the body of a request to a server while it arrives. The client's window opens only as fast
+//! as the server reads. Until the response begins, the first [`REPLAY_BYTES`] that were sent are kept,
+//! because a server may announce that it has not processed the request.
 
 use std::collections::VecDeque;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes, BytesMut};
+use curtail_http::Pieces;
+use curtail_http::h1::{LAST_CHUNK, write_chunk};
 use curtail_http::h2::poll_room;
 use h2::{Reason, RecvStream, SendStream};
+
+use super::pipe::BodyReceiver;
+use super::pool::PooledStream;
+use crate::failure::Failure;
 
 /// Maximum number of bytes that are kept to be sent again.
 const REPLAY_BYTES: usize = 64 << 10;
 
+/// Maximum number of bytes of a chunk. A chunk is copied behind its length.
+const CHUNK_BYTES: usize = 16 << 10;
+
 /// A body that arrives from a client.
 #[derive(Debug)]
 pub struct Source {
-    body: RecvStream,
+    body: Arriving,
     /// Pieces that come first, because they were sent to a server that did not process them.
     first: VecDeque<Bytes>,
 }
 
+#[derive(Debug)]
+enum Arriving {
+    Http2(RecvStream),
+    Buffer(BodyReceiver, Pieces),
+}
+
+/// The client has broken off its request.
+struct Incomplete;
+
 impl From<RecvStream> for Source {
     fn from(body: RecvStream) -> Self {
-        Self { body, first: VecDeque::new() }
+        Self { body: Arriving::Http2(body), first: VecDeque::new() }
+    }
+}
+
+impl From<BodyReceiver> for Source {
+    fn from(body: BodyReceiver) -> Self {
+        Self { body: Arriving::Buffer(body, Pieces::default()), first: VecDeque::new() }
+    }
+}
+
+impl Source {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Incomplete>>> {
+        if let Some(piece) = self.first.pop_front() {
+            return Poll::Ready(Some(Ok(piece)));
+        }
+        match &mut self.body {
+            Arriving::Http2(body) => {
+                let piece = ready!(body.poll_data(context));
+                if let Some(Ok(piece)) = &piece {
+                    // The next piece is read only when this one was sent. A stream that has ended
+                    // needs no more capacity.
+                    let _ = body.flow_control().release_capacity(piece.len());
+                }
+                Poll::Ready(piece.map(|piece| piece.map_err(|_| Incomplete)))
+            }
+            Arriving::Buffer(body, pieces) => {
+                if !pieces.has_remaining() {
+                    match ready!(body.poll_next(context)) {
+                        Ok(Some(next)) => *pieces = next,
+                        Ok(None) => return Poll::Ready(None),
+                        Err(_) => return Poll::Ready(Some(Err(Incomplete))),
+                    }
+                }
+                Poll::Ready(Some(Ok(pieces.copy_to_bytes(pieces.chunk().len()))))
+            }
+        }
+    }
+}
+
+/// Takes the bytes of a request.
+pub(super) trait Sink {
+    /// Returns how many of `wanted` bytes can be sent now, or `None` if the server wants no more of
+    /// the body.
+    fn poll_room(&mut self, wanted: usize, context: &mut Context<'_>) -> Poll<Option<usize>>;
+
+    /// Returns whether the connection is still open.
+    fn send(&mut self, part: Bytes) -> bool;
+
+    fn end(&mut self);
+
+    /// Makes sure that the server does not take an incomplete request for a complete one.
+    fn reset(&mut self);
+}
+
+impl Sink for SendStream<Bytes> {
+    fn poll_room(&mut self, wanted: usize, context: &mut Context<'_>) -> Poll<Option<usize>> {
+        // The end of the body needs no window.
+        if wanted == 0 { Poll::Ready(Some(0)) } else { poll_room(self, wanted, context) }
+    }
+
+    fn send(&mut self, part: Bytes) -> bool {
+        self.send_data(part, false).is_ok()
+    }
+
+    fn end(&mut self) {
+        let _ = self.send_data(Bytes::new(), true);
+    }
+
+    fn reset(&mut self) {
+        self.send_reset(Reason::CANCEL);
+    }
+}
+
+/// A connection of HTTP/1.1.
+pub(super) struct Http1<'s> {
+    pub(super) stream: &'s mut PooledStream,
+    /// The number of bytes that are still to be sent, or `None` if the body is sent in chunks.
+    pub(super) left: &'s mut Option<u64>,
+}
+
+impl Sink for Http1<'_> {
+    fn poll_room(&mut self, wanted: usize, context: &mut Context<'_>) -> Poll<Option<usize>> {
+        let most = if self.left.is_some() { wanted } else { wanted.min(CHUNK_BYTES) };
+        self.stream.poll_room(context).map(|open| open.then_some(most))
+    }
+
+    fn send(&mut self, part: Bytes) -> bool {
+        if let Some(left) = self.left {
+            *left = left.saturating_sub(part.len() as u64);
+            self.stream.send_body(part);
+            if *left == 0 {
+                // The server may respond before the end of the source is seen.
+                self.stream.end_body();
+            }
+        } else {
+            let mut chunk = BytesMut::with_capacity(part.len() + 16);
+            write_chunk(&mut chunk, &part);
+            self.stream.send_body(chunk.freeze());
+        }
+        true
+    }
+
+    fn end(&mut self) {
+        if self.left.is_none() {
+            self.stream.send_body(Bytes::from_static(LAST_CHUNK));
+            self.stream.end_body();
+        }
+    }
+
+    fn reset(&mut self) {
+        // The body has no end, so the connection is reset when it is dropped.
     }
 }
 
@@ -30,16 +158,21 @@ impl From<RecvStream> for Source {
 #[derive(Debug)]
 pub(super) struct Upload {
     source: Source,
-    sink: SendStream<Bytes>,
     piece: Bytes,
     /// What was sent. `None` if it is too much, or no longer needed.
     sent: Option<Vec<Bytes>>,
+    /// The source has ended.
+    is_read: bool,
     is_over: bool,
+    /// The client has broken off its request.
+    is_broken: bool,
 }
 
 impl Upload {
-    pub(super) fn new(source: Source, sink: SendStream<Bytes>) -> Self {
-        Self { source, sink, piece: Bytes::new(), sent: Some(Vec::new()), is_over: false }
+    pub(super) fn new(source: Source) -> Self {
+        let piece = Bytes::new();
+        let sent = Some(Vec::new());
+        Self { source, piece, sent, is_read: false, is_over: false, is_broken: false }
     }
 
     /// The response has begun, so the body is not sent again.
@@ -63,53 +196,42 @@ impl Upload {
         }
     }
 
-    /// Relays what can be relayed now. The task is woken when there is more to do.
-    pub(super) fn advance(&mut self, context: &mut Context<'_>) {
-        while !self.is_over {
-            let done =
-                if self.piece.is_empty() { self.receive(context) } else { self.send(context) };
-            if done.is_pending() {
-                return;
-            }
-        }
+    /// Relays what can be relayed now. The task is woken when there is more to do. Fails if the
+    /// client has broken off its request.
+    pub(super) fn advance(
+        &mut self,
+        sink: &mut impl Sink,
+        context: &mut Context<'_>,
+    ) -> Result<(), Failure> {
+        while !self.is_over && self.poll_step(sink, context).is_ready() {}
+        if self.is_broken { Err(Failure::GivenUp) } else { Ok(()) }
     }
 
-    fn send(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        match poll_room(&mut self.sink, self.piece.len(), context) {
-            Poll::Ready(Some(room)) => {
-                let part = self.piece.split_to(room);
-                self.keep(&part);
-                self.is_over = self.sink.send_data(part, false).is_err();
+    fn poll_step(&mut self, sink: &mut impl Sink, context: &mut Context<'_>) -> Poll<()> {
+        if self.piece.is_empty() && !self.is_read {
+            match ready!(self.source.poll(context)) {
+                Some(Ok(piece)) => self.piece = piece,
+                Some(Err(Incomplete)) => {
+                    sink.reset();
+                    (self.is_over, self.is_broken) = (true, true);
+                }
+                None => self.is_read = true,
             }
-            // The server wants no more of the body, and sends its response.
-            Poll::Ready(None) => self.is_over = true,
-            Poll::Pending => return Poll::Pending,
-        }
-        Poll::Ready(())
-    }
-
-    fn receive(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if let Some(piece) = self.source.first.pop_front() {
-            self.piece = piece;
             return Poll::Ready(());
         }
-        match self.source.body.poll_data(context) {
-            Poll::Ready(Some(Ok(piece))) => {
-                // The next piece is read only when this one was sent. A stream that has ended needs
-                // no more capacity.
-                let _ = self.source.body.flow_control().release_capacity(piece.len());
-                self.piece = piece;
-            }
-            Poll::Ready(Some(Err(_))) => {
-                // The client has reset its request. The server must not take that for its end.
-                self.sink.send_reset(Reason::CANCEL);
-                self.is_over = true;
-            }
-            Poll::Ready(None) => {
-                let _ = self.sink.send_data(Bytes::new(), true);
-                self.is_over = true;
-            }
-            Poll::Pending => return Poll::Pending,
+        // The end needs room, too, because HTTP/1.1 sends a last chunk.
+        let Some(room) = ready!(sink.poll_room(self.piece.len(), context)) else {
+            // The server wants no more of the body, and sends its response.
+            self.is_over = true;
+            return Poll::Ready(());
+        };
+        if self.piece.is_empty() {
+            sink.end();
+            self.is_over = true;
+        } else {
+            let part = self.piece.split_to(room);
+            self.keep(&part);
+            self.is_over = !sink.send(part);
         }
         Poll::Ready(())
     }

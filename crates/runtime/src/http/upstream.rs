@@ -105,12 +105,14 @@ impl Upstream {
         request: &Request,
         more: &[u8],
     ) -> Result<(Incoming, ResponseHead), Failure> {
+        // A reused connection may turn out to be closed, and some bodies cannot be sent again.
+        let pooled = || if request.body().is_whole() { self.pool.reuse() } else { None };
         let reused = match self.replica.protocol {
-            Protocol::Http1 => self.pool.reuse().map(Connection::Pooled),
+            Protocol::Http1 => pooled().map(Connection::Pooled),
             Protocol::Http2 => self.multiplexed.reuse().map(Connection::Shared),
             Protocol::Auto => match self.multiplexed.reuse() {
                 Some(link) => Some(Connection::Shared(link)),
-                None => self.pool.reuse().map(Connection::Pooled),
+                None => pooled().map(Connection::Pooled),
             },
         };
         if let Some(connection) = reused {

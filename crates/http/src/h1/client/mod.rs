@@ -2,7 +2,10 @@
 //!
 //! Methods, in the order in which they are called:
 //!
-//! - [`Connection::send`] sends a request and returns the head of its response;
+//! - [`Connection::send`] sends a request and returns the head of its response. To send the body
+//!   while it arrives, call [`Connection::start`], and then, concurrently,
+//!   [`Connection::poll_head`] and [`Connection::poll_room`], [`Connection::send_body`] and
+//!   [`Connection::end_body`];
 //! - [`Connection::body`] returns the body piece by piece, then `None`. [`Connection::body_all`]
 //!   returns the whole body instead;
 //! - [`Connection::reusable`] returns whether the connection can be kept;
@@ -95,6 +98,8 @@ struct Inner<S> {
     state: State,
     /// The last response lets the connection live on.
     keep_alive: bool,
+    /// The body of the request has not ended.
+    is_sending: bool,
 }
 
 #[derive(Debug)]
@@ -102,11 +107,20 @@ enum State {
     /// No request is under way.
     Idle,
     /// A request was sent, or begun to be.
-    Waiting,
+    Waiting(Waiting),
     /// The head of a response was read.
     Body(BodyDecoder),
     /// The connection is of no further use.
     Broken,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    is_head: bool,
+    /// Bytes of the response have arrived.
+    begun: bool,
+    /// The number of interim responses.
+    interim: usize,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
@@ -118,6 +132,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             input: BytesMut::new(),
             state: State::Idle,
             keep_alive: true,
+            is_sending: false,
         }))
     }
 
@@ -143,15 +158,28 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         request: &[u8],
         is_head: bool,
     ) -> Result<ResponseHead, ClientError> {
+        self.start(request, is_head).await?;
+        self.end_body();
+        poll_fn(|cx| self.poll_head(cx)).await
+    }
+
+    /// Sends a request whose body comes later.
+    pub async fn start(&mut self, request: &[u8], is_head: bool) -> Result<(), ClientError> {
         if !self.reusable() {
             return Err(ClientError::NotReusable);
         }
-        self.0.state = State::Waiting;
         if !self.0.transport.start(request).await {
             self.0.state = State::Broken;
             return Err(ClientError::Unsent);
         }
-        let head = self.read_head(is_head).await;
+        self.0.state = State::Waiting(Waiting { is_head, begun: false, interim: 0 });
+        self.0.is_sending = true;
+        Ok(())
+    }
+
+    /// Polls for the head of the response, and sends the rest of the request meanwhile.
+    pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, ClientError>> {
+        let head = ready!(self.poll_read_head(cx));
         self.0.state = match &head {
             Ok(head) => State::Body(BodyDecoder::new(head.framing(), &self.0.limits)),
             Err(_) => State::Broken,
@@ -159,7 +187,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let head = head?;
         self.0.keep_alive = head.keep_alive();
         self.end_if_done();
-        Ok(head)
+        Poll::Ready(Ok(head))
+    }
+
+    /// Returns whether the server still reads the request, as soon as everything so far was written.
+    pub fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        self.0.transport.poll_room(cx)
+    }
+
+    /// Sends bytes of the body, with their framing. Call it after [`poll_room`](Connection::poll_room)
+    /// has returned true.
+    pub fn send_body(&mut self, data: Bytes) {
+        self.0.transport.push(data);
+    }
+
+    /// Ends the body of the request.
+    pub fn end_body(&mut self) {
+        self.0.is_sending = false;
     }
 
     /// Returns the next piece of the body, or `None` after its end. Cancel safe.
@@ -202,11 +246,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             && self.0.keep_alive
             && self.0.input.is_empty()
             && self.0.transport.is_sent()
+            && !self.0.is_sending
     }
 
     /// Returns whether no request is under way: none was sent, or the last response has ended.
     pub fn is_idle(&self) -> bool {
-        matches!(self.0.state, State::Idle)
+        matches!(self.0.state, State::Idle) && !self.0.is_sending
     }
 
     /// Returns whether bytes followed the end of the last response. If so, the server responded
@@ -256,28 +301,31 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         IdleEvent::Closed
     }
 
-    async fn read_head(&mut self, is_head: bool) -> Result<ResponseHead, ClientError> {
-        let bound = self.0.limits.buffer_bound();
-        let mut begun = false;
-        let mut interim = 0;
+    fn poll_read_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, ClientError>> {
+        let Inner { transport, limits, input, state, .. } = &mut *self.0;
+        let State::Waiting(waiting) = state else {
+            return Poll::Ready(Err(ClientError::NotReusable));
+        };
+        let bound = limits.buffer_bound();
         loop {
-            match parse_response(&mut self.0.input, &self.0.limits, is_head)? {
-                Some(head) if head.status() == 101 => return Err(BadResponse::Upgrade.into()),
+            match parse_response(input, limits, waiting.is_head)? {
+                Some(head) if head.status() == 101 => {
+                    return Poll::Ready(Err(BadResponse::Upgrade.into()));
+                }
                 Some(head) if head.is_interim() => {
-                    interim += 1;
-                    if interim > INTERIM_MAX {
-                        return Err(BadResponse::TooManyInterim(INTERIM_MAX).into());
+                    waiting.interim += 1;
+                    if waiting.interim > INTERIM_MAX {
+                        return Poll::Ready(Err(BadResponse::TooManyInterim(INTERIM_MAX).into()));
                     }
                 }
-                Some(head) => return Ok(head),
-                None => {
-                    let Inner { transport, input, .. } = &mut *self.0;
-                    match poll_fn(|cx| transport.poll_fill(input, bound, cx)).await {
-                        Ok(0) => return Err(ClientError::end(begun)),
-                        Ok(_) => begun = true,
-                        Err(error) => return Err(ClientError::from_read(error, begun)),
-                    };
-                }
+                Some(head) => return Poll::Ready(Ok(head)),
+                None => match ready!(transport.poll_fill(input, bound, cx)) {
+                    Ok(0) => return Poll::Ready(Err(ClientError::end(waiting.begun))),
+                    Ok(_) => waiting.begun = true,
+                    Err(error) => {
+                        return Poll::Ready(Err(ClientError::from_read(error, waiting.begun)));
+                    }
+                },
             }
         }
     }
@@ -288,7 +336,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let decoder = match &mut self.0.state {
                 State::Body(decoder) => decoder,
                 State::Idle => return Poll::Ready(Ok(None)),
-                State::Waiting | State::Broken => {
+                State::Waiting(_) | State::Broken => {
                     return Poll::Ready(Err(ClientError::NotReusable));
                 }
             };

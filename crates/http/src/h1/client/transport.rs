@@ -18,7 +18,7 @@ use crate::h1::io::poll_fill;
 #[derive(Debug)]
 pub(super) struct Transport<S> {
     stream: S,
-    /// At most the one request that was given to [`Transport::start`].
+    /// The rest of what was given to [`Transport::start`] or [`Transport::push`].
     unsent: Bytes,
     unflushed: bool,
     /// Writing failed. The response may be there all the same, so this is not an error yet.
@@ -61,6 +61,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Transport<S> {
             Poll::Ready(!self.failed || rest.len() < request.len())
         })
         .await
+    }
+
+    /// Returns whether the stream still takes data, as soon as it has taken all that it was given.
+    pub(super) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        self.poll_write_on(cx);
+        if self.failed || self.unsent.is_empty() {
+            return Poll::Ready(!self.failed);
+        }
+        Poll::Pending
+    }
+
+    /// Sets the next data to write. Call it after [`Transport::poll_room`] has returned true.
+    pub(super) fn push(&mut self, data: Bytes) {
+        self.unsent = data;
+        self.unflushed = true;
     }
 
     /// Reads once, and writes meanwhile.

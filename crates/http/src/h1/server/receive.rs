@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -28,16 +28,18 @@ pub(super) struct Receiving {
     head: Option<RequestHead>,
     /// A body that has not ended.
     partial: Option<Box<Partial>>,
+    /// The part of the body that [`Connection::read_body`] has read.
+    body: Pieces,
     /// The next response is the last one.
     pub(super) last: bool,
 }
 
 #[derive(Debug)]
 struct Partial {
-    framing: Framing,
     expects_continue: bool,
     decoder: BodyDecoder,
-    body: Pieces,
+    /// Bytes of the body so far.
+    received: usize,
     deadline: Instant,
 }
 
@@ -49,10 +51,11 @@ impl Receiving {
 }
 
 impl Partial {
-    /// True if what has come and what is announced still fit.
+    /// Returns whether the body has at most `limit` bytes, as far as can be seen.
     fn fits(&self, limit: usize) -> bool {
-        let most = limit.saturating_sub(self.body.length());
-        usize::try_from(self.decoder.announced()).is_ok_and(|announced| announced <= most)
+        let most = limit.checked_sub(self.received);
+        let announced = usize::try_from(self.decoder.announced());
+        most.is_some_and(|most| announced.is_ok_and(|announced| announced <= most))
     }
 }
 
@@ -104,12 +107,86 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     ///
     /// This method is cancel safe: the next call continues with the same deadline.
     pub async fn read_body(&mut self, limit: usize) -> Result<Bytes, ServerError> {
-        let read = self.receive_body(limit).await;
-        if read.is_err() {
+        loop {
+            match poll_fn(|cx| self.poll_piece(limit, cx)).await? {
+                Some(piece) => {
+                    self.receiving.body.push(piece, usize::MAX);
+                }
+                None => return Ok(std::mem::take(&mut self.receiving.body).join()),
+            }
+        }
+    }
+
+    /// Polls for the next piece of the body of the current request, or `None` after its end. Use it
+    /// instead of [`read_body`](Connection::read_body) to relay the body while it arrives. The client
+    /// must then send each piece within [`Timeouts::body`](crate::h1::Timeouts::body).
+    pub fn poll_body(
+        &mut self,
+        limit: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, ServerError>> {
+        let piece = ready!(self.poll_piece(limit, cx));
+        if let Some(partial) = &mut self.receiving.partial {
+            partial.deadline = deadline(self.timeouts.body);
+        }
+        Poll::Ready(piece)
+    }
+
+    fn poll_piece(
+        &mut self,
+        limit: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, ServerError>> {
+        let piece = ready!(self.poll_decode(limit, cx));
+        if piece.is_err() {
             self.closing = true;
             self.receiving.head = None;
         }
-        read
+        Poll::Ready(piece)
+    }
+
+    fn poll_decode(
+        &mut self,
+        limit: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, ServerError>> {
+        while let Some(partial) = &mut self.receiving.partial {
+            // A length that is too long is rejected before the client is told to continue.
+            if !partial.fits(limit) {
+                return Poll::Ready(Err(Reject::BodyTooLarge(limit).into()));
+            }
+            if std::mem::take(&mut partial.expects_continue) && self.input.is_empty() {
+                self.output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+            }
+            let until = partial.deadline;
+            match partial.decoder.decode(&mut self.input).map_err(Reject::Body)? {
+                Decoded::Data(data) => {
+                    partial.received += data.len();
+                    if partial.fits(limit) {
+                        return Poll::Ready(Ok(Some(data)));
+                    }
+                    continue;
+                }
+                Decoded::End => {
+                    self.receiving.partial = None;
+                    break;
+                }
+                // A chunk that is too long is rejected once its size is here.
+                Decoded::NeedMore if !partial.fits(limit) => continue,
+                Decoded::NeedMore if self.peer_closed => {
+                    return Poll::Ready(Err(ServerError::IncompleteMessage));
+                }
+                Decoded::NeedMore => {}
+            }
+            if !self.output.is_empty() {
+                ready!(self.poll_write(cx))?;
+            }
+            let Some(read) = ready!(self.poll_read_more(until, cx)) else {
+                return Poll::Ready(Err(Reject::BodyTimeout(millis(self.timeouts.body)).into()));
+            };
+            read?;
+        }
+        Poll::Ready(Ok(None))
     }
 
     fn begin_request(&mut self, head: &RequestHead) {
@@ -121,10 +198,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         });
         if head.framing() != Framing::Empty {
             self.receiving.partial = Some(Box::new(Partial {
-                framing: head.framing(),
                 expects_continue: head.expects_continue(),
                 decoder: BodyDecoder::new(head.framing(), &self.limits),
-                body: Pieces::default(),
+                received: 0,
                 deadline: deadline(self.timeouts.body),
             }));
         }
@@ -165,52 +241,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Reads once more; false if the time is up.
     async fn read_more(&mut self, until: Instant) -> io::Result<bool> {
-        let bound = self.limits.buffer_bound();
-        let read = poll_fn(|cx| match poll_fill(&mut self.stream, &mut self.input, bound, cx) {
-            Poll::Ready(read) => Poll::Ready(Some(read)),
-            Poll::Pending if self.timer.poll_passed(until, cx) => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        });
-        let Some(read) = read.await else { return Ok(false) };
-        self.peer_closed |= matches!(read, Ok(0) | Err(_));
-        read.map(|_| true)
+        match poll_fn(|cx| self.poll_read_more(until, cx)).await {
+            Some(read) => read.map(|_| true),
+            None => Ok(false),
+        }
     }
 
-    async fn receive_body(&mut self, limit: usize) -> Result<Bytes, ServerError> {
-        if let Some(partial) = &mut self.receiving.partial {
-            if let Framing::Length(length) = partial.framing
-                && usize::try_from(length).map_or(true, |length| length > limit)
-            {
-                return Err(Reject::BodyTooLarge(limit).into());
+    /// Reads once more. Returns `None` if the time is up.
+    fn poll_read_more(
+        &mut self,
+        until: Instant,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<usize>>> {
+        let bound = self.limits.buffer_bound();
+        match poll_fill(&mut self.stream, &mut self.input, bound, cx) {
+            Poll::Ready(read) => {
+                self.peer_closed |= matches!(read, Ok(0) | Err(_));
+                Poll::Ready(Some(read))
             }
-            if std::mem::take(&mut partial.expects_continue) && self.input.is_empty() {
-                self.output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
-            }
-            self.flush().await?;
+            Poll::Pending if self.timer.poll_passed(until, cx) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
         }
-        while let Some(partial) = &mut self.receiving.partial {
-            let decoded = partial.decoder.decode(&mut self.input).map_err(Reject::Body)?;
-            match decoded {
-                Decoded::Data(data) => {
-                    if !partial.body.push(data, limit) || !partial.fits(limit) {
-                        return Err(Reject::BodyTooLarge(limit).into());
-                    }
-                    continue;
-                }
-                // A chunk that is too long is refused once its size is here.
-                _ if !partial.fits(limit) => return Err(Reject::BodyTooLarge(limit).into()),
-                Decoded::End => break,
-                Decoded::NeedMore if self.peer_closed => {
-                    return Err(ServerError::IncompleteMessage);
-                }
-                Decoded::NeedMore => {}
-            }
-            let deadline = partial.deadline;
-            if !self.read_more(deadline).await? {
-                return Err(Reject::BodyTimeout(millis(self.timeouts.body)).into());
-            }
-        }
-        let partial = self.receiving.partial.take();
-        Ok(partial.map(|partial| partial.body.join()).unwrap_or_default())
     }
 }

@@ -121,6 +121,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Responds to a rejected request with the status that matches the reason, `Connection: close`,
     /// and a one-line explanation. Call [`close`](Connection::close) afterwards.
     pub async fn reject(&mut self, reject: &Reject) -> Result<(), ServerError> {
+        if self.exchange.as_ref().is_some_and(|exchange| exchange.body.is_some()) {
+            return Err(ServerError::OutOfOrder("the response has begun"));
+        }
         let text = format!("{}: {reject}\n", reason_phrase(reject.status()));
         self.closing = true;
         self.exchange = None;
@@ -225,6 +228,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if self.timer.poll_passed(until, cx) { Poll::Ready(None) } else { Poll::Pending }
         })
         .await
+    }
+}
+
+impl<S: AsyncWrite + Unpin> Connection<S> {
+    /// Writes what is rendered.
+    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        poll_write_all(&mut self.stream, &mut self.output, &mut &NOTHING[..], cx)
     }
 }
 

@@ -198,11 +198,33 @@ async fn read(stream: &mut TcpStream, connection: usize) -> Option<Seen> {
     }
     let head = String::from_utf8_lossy(&head).into_owned();
     let mut seen = Seen { connection, head, body: Vec::new() };
+    if seen.header("transfer-encoding") == ["chunked"] {
+        seen.body = read_chunks(stream).await?;
+        return Some(seen);
+    }
     let length = seen.header("content-length").first().and_then(|length| length.parse().ok());
     let mut body = vec![0; length.unwrap_or(0)];
     stream.read_exact(&mut body).await.ok()?;
     seen.body = body;
     Some(seen)
+}
+
+/// Reads a body in chunks, without trailers.
+async fn read_chunks(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            line.push(stream.read_u8().await.ok()?);
+        }
+        let size = usize::from_str_radix(std::str::from_utf8(&line).ok()?.trim_end(), 16).ok()?;
+        let mut chunk = vec![0; size + 2];
+        stream.read_exact(&mut chunk).await.ok()?;
+        body.extend_from_slice(&chunk[..size]);
+        if size == 0 {
+            return Some(body);
+        }
+    }
 }
 
 /// Plays a step. Returns false when the connection has ended.

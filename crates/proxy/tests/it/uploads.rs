@@ -1,0 +1,179 @@
+//! Request bodies that are relayed while they arrive.
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::harness::http2::{Backend2, H2, Http2Client, request};
+use crate::harness::{Backend, HELLO, Proxy, config, eventually, service, within};
+
+/// A service whose bodies may be long.
+const LONG: &str =
+    "max_request_body = \"100MB\"\nroute = [{ path_prefix = \"/\", idempotent = true }]";
+const MIB: usize = 1 << 20;
+
+/// A proxy, and the first connection of its replica.
+async fn replica(lines: &str) -> (Proxy, TcpListener) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    (Proxy::start(&config("", &service(lines, &[address]))).await, listener)
+}
+
+async fn until(stream: &mut TcpStream, text: &[u8]) -> Vec<u8> {
+    let mut read = Vec::new();
+    let found = |read: &[u8]| read.windows(text.len()).any(|at| at == text);
+    within("bytes", async {
+        while !found(&read) {
+            assert!(stream.read_buf(&mut read).await.unwrap() > 0, "{read:?}");
+        }
+    })
+    .await;
+    read
+}
+
+#[tokio::test]
+async fn a_long_body_reaches_the_replica_before_its_end() {
+    let (proxy, listener) = replica(LONG).await;
+    let mut client = proxy.client().await;
+    let head = format!("PUT / HTTP/1.1\r\nhost: x\r\ncontent-length: {MIB}\r\n\r\nbegin");
+    client.send(head).await;
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let read = until(&mut stream, b"begin").await;
+    assert!(String::from_utf8_lossy(&read).contains(&format!("content-length: {MIB}\r\n")));
+    client.send(vec![b'x'; MIB - 5 - 3]).await;
+    client.send("end").await;
+    until(&mut stream, b"xend").await;
+    stream.write_all(HELLO.as_bytes()).await.unwrap();
+    assert_eq!(client.response().await.text(), "hello");
+    // Both connections can be used again.
+    client.ask("/").await;
+    until(&mut stream, b"GET / HTTP/1.1").await;
+    stream.write_all(HELLO.as_bytes()).await.unwrap();
+    assert_eq!(client.response().await.text(), "hello");
+    proxy.idle().await;
+}
+
+#[tokio::test]
+async fn a_body_of_unknown_length_stays_chunked_if_it_is_long() {
+    let (proxy, listener) = replica(LONG).await;
+    let mut client = proxy.client().await;
+    client.send("POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n").await;
+    let piece = "y".repeat(10_000);
+    for _ in 0..20 {
+        client.send(format!("{:x}\r\n{piece}\r\n", piece.len())).await;
+    }
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut read = until(&mut stream, b"transfer-encoding: chunked\r\n").await;
+    client.send("0\r\n\r\n").await;
+    read.extend(until(&mut stream, b"\r\n0\r\n\r\n").await);
+    assert_eq!(read.iter().filter(|&&byte| byte == b'y').count(), 200_000);
+    stream.write_all(HELLO.as_bytes()).await.unwrap();
+    assert_eq!(client.response().await.text(), "hello");
+}
+
+#[tokio::test]
+async fn a_short_body_of_unknown_length_is_sent_with_its_length() {
+    let backend = Backend::responding(HELLO).await;
+    let proxy = Proxy::serving(LONG, &[&backend]).await;
+    let mut client = proxy.client().await;
+    let head = "POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+    client.send(format!("{head}3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n")).await;
+    assert_eq!(client.response().await.text(), "hello");
+    assert_eq!(
+        (&backend.seen()[0].body[..], backend.seen()[0].header("content-length")),
+        (&b"onetwo"[..], vec!["6"])
+    );
+}
+
+#[tokio::test]
+async fn long_bodies_pass_between_the_versions() {
+    let body = vec![b'z'; MIB];
+    let newer = Backend2::responding("hello").await;
+    let proxy =
+        Proxy::start(&config("", &service(&format!("{H2}\n{LONG}"), &[newer.address]))).await;
+    let mut client = proxy.client().await;
+    client.send(format!("PUT / HTTP/1.1\r\nhost: x\r\ncontent-length: {MIB}\r\n\r\n")).await;
+    client.send(&body).await;
+    assert_eq!(client.response().await.text(), "hello");
+    assert_eq!(newer.seen()[0].body, body);
+    let older = Backend::responding(HELLO).await;
+    let proxy = Proxy::start(&config("", &service(LONG, &[older.address]))).await;
+    let client = Http2Client::connect(proxy.http).await;
+    let length = [None, Some(MIB)];
+    for (at, length) in length.into_iter().enumerate() {
+        let mut put = request("PUT", "/");
+        if let Some(length) = length {
+            put.headers_mut().insert("content-length", length.into());
+        }
+        let reply = client.send(put, if at == 0 { b"short" } else { &body }).await.unwrap();
+        assert_eq!(reply.text(), "hello");
+    }
+    let lengths: Vec<_> = older.seen().iter().map(|seen| seen.body.len()).collect();
+    assert_eq!(lengths, [5, MIB]);
+}
+
+/// The policy would send a second copy immediately.
+#[tokio::test]
+async fn a_long_body_is_sent_once() {
+    let backends = [Backend::gated(HELLO).await, Backend::gated(HELLO).await];
+    let proxy =
+        Proxy::serving(&format!("policy = \"laedge\"\n{LONG}"), &[&backends[0], &backends[1]])
+            .await;
+    let mut client = proxy.client().await;
+    let copies = async || backends[0].seen().len() + backends[1].seen().len();
+    let body = "b".repeat(MIB);
+    client.send(format!("PUT / HTTP/1.1\r\nhost: x\r\ncontent-length: {MIB}\r\n\r\n{body}")).await;
+    eventually("the copy", async || copies().await == 1).await;
+    assert_eq!(proxy.count("curtail_copies_started_total", &[]).await, 1);
+    backends.iter().for_each(|backend| backend.open(1));
+    assert_eq!(client.response().await.text(), "hello");
+    client.ask("/").await;
+    eventually("the copies of a request without a body", async || copies().await == 3).await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_during_its_body_frees_the_slot() {
+    let (proxy, listener) = replica(LONG).await;
+    let mut client = proxy.client().await;
+    client.send(format!("PUT / HTTP/1.1\r\nhost: x\r\ncontent-length: {MIB}\r\n\r\nbegin")).await;
+    let (mut stream, _) = listener.accept().await.unwrap();
+    until(&mut stream, b"begin").await;
+    proxy.load(1, 0, 1).await;
+    drop(client);
+    // The replica must not take the part for the whole.
+    within("a reset", async { while matches!(stream.read(&mut [0; 99]).await, Ok(1..)) {} }).await;
+    proxy.idle().await;
+    assert_eq!(proxy.count("curtail_requests_total", &[("outcome", "abandoned")]).await, 1);
+}
+
+#[tokio::test]
+async fn a_body_that_turns_out_to_be_too_long_gets_413() {
+    let lines = "max_request_body = \"200kB\"";
+    let (proxy, _listener) = replica(lines).await;
+    let mut client = proxy.client().await;
+    client.send("POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n").await;
+    let chunk = format!("186a0\r\n{}\r\n", "c".repeat(100_000));
+    client.send(&chunk).await;
+    client.send(&chunk).await;
+    client.send("1\r\n").await;
+    assert_eq!(client.response().await.status, 413);
+    proxy.idle().await;
+}
+
+#[tokio::test]
+async fn a_replica_that_does_not_read_stops_its_client() {
+    let (proxy, listener) = replica(LONG).await;
+    let mut client = TcpStream::connect(proxy.http).await.unwrap();
+    let all = 90 * MIB;
+    let head = format!("PUT / HTTP/1.1\r\nhost: x\r\ncontent-length: {all}\r\n\r\n");
+    client.write_all(head.as_bytes()).await.unwrap();
+    let _stream = listener.accept().await.unwrap();
+    let (mut sent, block) = (0, vec![b'd'; MIB]);
+    // The buffers of the system are not ours, but they are bounded, too.
+    while let Ok(written) =
+        tokio::time::timeout(std::time::Duration::from_secs(1), client.write(&block)).await
+    // tidy: real time
+    {
+        sent += written.unwrap();
+        assert!(sent < 40 * MIB, "{sent} bytes");
+    }
+}
