@@ -90,6 +90,11 @@ impl Process {
         cpu_ns(self.id()).with_context(|| format!("no CPU time of {}: it has ended", self.name))
     }
 
+    /// Returns the largest amount of memory that the process has used so far, in bytes.
+    pub(crate) fn peak_bytes(&self) -> Result<u64> {
+        peak_bytes(self.id()).with_context(|| format!("no memory of {}: it has ended", self.name))
+    }
+
     /// Closes the process's stdin, waits until the process ends, and returns its remaining output.
     pub(crate) fn finish(mut self) -> Result<String> {
         drop(self.child.stdin.take());
@@ -138,6 +143,13 @@ fn cpu_ns(pid: u32) -> Option<u64> {
         account.split(' ').next()?.parse::<u64>().ok()
     });
     Some(accounts.sum())
+}
+
+/// Returns the peak of the resident memory.
+fn peak_bytes(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
 }
 
 /// Returns a port of the loopback interface that was free a moment ago, for programs that cannot

@@ -88,7 +88,7 @@ impl Stream {
     }
 
     /// Moves the socket to the driver of the current runtime. Another runtime opened it, and would
-    /// have to wake this one whenever the socket is ready.
+    /// have to notify this one whenever the socket is ready.
     ///
     /// # Errors
     ///

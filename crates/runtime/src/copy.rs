@@ -17,7 +17,8 @@ use curtail_kernel::{CopyId, Event, Outcome, Role, ServerId};
 use crate::failure::Failure;
 use crate::inner::Inner;
 use crate::tables::{Mail, QueryKey};
-use crate::transport::{CopyHandle, Head, Listener, Tail, Transport};
+use crate::transport::{CopyDriver, CopyHandle, Head, Listener, Tail, Transport};
+use crate::waker;
 
 /// Sends a copy.
 type Sending<R> = Pin<Box<dyn Future<Output = Result<Head<R>, Failure>> + Send>>;
@@ -102,9 +103,7 @@ impl<T: Transport> Copy<T> {
         if matches!(taken, Phase::Over) {
             return false;
         }
-        if let Some(task) = self.task.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            task.wake();
-        }
+        waker::resume(self.task.lock().unwrap_or_else(PoisonError::into_inner).take());
         true
     }
 
@@ -203,9 +202,7 @@ struct Outlived<T: Transport> {
 impl<T: Transport> Outlived<T> {
     fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut task = self.copy.task.lock().unwrap_or_else(PoisonError::into_inner);
-        if task.as_ref().is_none_or(|waker| !waker.will_wake(context.waker())) {
-            *task = Some(context.waker().clone());
-        }
+        waker::set(&mut task, context.waker());
         drop(task);
         while self.copy.poll_step(&self.inner, context, None).is_ready() {}
         if self.copy.is_over() { Poll::Ready(()) } else { Poll::Pending }
@@ -243,25 +240,9 @@ impl<T: Transport> Drop for Detached<T> {
     }
 }
 
-/// Polls a copy whose response has begun and not ended. The receiver of the response holds this, so
-/// that the copy needs no task. Dropping it lets the copy run on in a task of its own.
-pub struct CopyDriver(Pin<Box<dyn Future<Output = ()> + Send>>);
-
-impl std::fmt::Debug for CopyDriver {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("CopyDriver")
-    }
-}
-
-impl CopyDriver {
-    pub(crate) fn new<T: Transport>(inner: Arc<Inner<T>>, copy: Arc<Copy<T>>) -> Self {
-        Self(Box::pin(Attached(Outlived { inner, copy })))
-    }
-
-    /// Returns whether the copy has ended.
-    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.0.as_mut().poll(context)
-    }
+/// Returns the driver of a copy whose response has begun and not ended.
+pub(crate) fn driver<T: Transport>(inner: Arc<Inner<T>>, copy: Arc<Copy<T>>) -> CopyDriver {
+    CopyDriver(Box::pin(Attached(Outlived { inner, copy })))
 }
 
 struct Attached<T: Transport>(Outlived<T>);

@@ -63,10 +63,10 @@ pub mod stage;
 mod tables;
 mod timers;
 mod transport;
+mod waker;
 mod workers;
 
 pub use cell::Cell;
-pub use copy::CopyDriver;
 pub use failure::{Cause, Failure};
 pub use learning::{Learned, Learning};
 pub use observe::{CopyEnd, CopyInfo, EjectionCause, Observer, ProbeFailure};
@@ -74,5 +74,5 @@ pub use query::{Query, QueryError, QueryResponse};
 pub use reply::Reply;
 pub use services::{ReplicaGroup, Services};
 pub use timers::{ManualTimers, Timers};
-pub use transport::{CopyHandle, Head, Tail, Transport};
+pub use transport::{CopyDriver, CopyHandle, Head, Tail, Transport};
 pub use workers::{Place, Workers};

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use smallvec::SmallVec;
 
-use crate::copy::{Copy, CopyDriver};
+use crate::copy::{Copy, driver};
 use crate::inner::Inner;
 use crate::query::{Query, QueryResponse};
 use crate::tables::{Mail, QueryKey, QueryResult};
@@ -44,7 +44,7 @@ impl<T: Transport> Reply<T> {
                 && !self.copies[at].is_over()
             {
                 let copy = self.copies.swap_remove(at);
-                let driver = CopyDriver::new(Arc::clone(&self.inner), copy);
+                let driver = driver(Arc::clone(&self.inner), copy);
                 self.inner.transport.attach(response, driver);
             }
             self.leave(starts);

@@ -13,6 +13,7 @@ use crate::failure::Failure;
 use crate::observe::CopyInfo;
 use crate::query::{QueryError, QueryResponse};
 use crate::transport::Transport;
+use crate::waker;
 
 /// What a query ends with.
 pub(crate) type QueryResult<T> =
@@ -155,10 +156,7 @@ impl<T: Transport> Queries<T> {
     /// Sets the waker that is used when there are decisions about a query.
     pub(crate) fn set_waker(&mut self, key: QueryKey, waker: &Waker) {
         let Some(pending) = self.live(key) else { return };
-        // A waker of the same task need not be cloned again.
-        if pending.waker.as_ref().is_none_or(|old| !old.will_wake(waker)) {
-            pending.waker = Some(waker.clone());
-        }
+        waker::set(&mut pending.waker, waker);
     }
 
     pub(crate) fn len(&self) -> usize {

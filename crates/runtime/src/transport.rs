@@ -1,13 +1,14 @@
 //! The interface to a transport, which sends copies of queries to servers.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Weak;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use curtail_kernel::{CopyId, Feedback, Outcome, Role, ServerId};
 
-use crate::copy::CopyDriver;
 use crate::failure::Failure;
 
 /// The rest of a response, as a future that resolves when the server is done with it. The result is
@@ -80,6 +81,23 @@ impl CopyHandle {
         if let Some(cell) = self.cell.upgrade() {
             cell.progress(self.copy);
         }
+    }
+}
+
+/// Polls a copy whose response has begun and not ended. The receiver of the response holds this, so
+/// that the copy needs no task. Dropping it lets the copy run on in a task of its own.
+pub struct CopyDriver(pub(crate) Pin<Box<dyn Future<Output = ()> + Send>>);
+
+impl fmt::Debug for CopyDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CopyDriver")
+    }
+}
+
+impl CopyDriver {
+    /// Polls for the end of the copy.
+    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.0.as_mut().poll(context)
     }
 }
 

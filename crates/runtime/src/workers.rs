@@ -2,7 +2,7 @@
 //!
 //! A connection stays on the worker that it was assigned to, so its task never moves to another
 //! thread and shares no scheduler with others. A request then costs about 1,700 instructions less
-//! than on tokio's multi-threaded runtime, and workers wake each other only for decisions that
+//! than on tokio's multi-threaded runtime, and workers notify each other only of decisions that
 //! concern a query of another worker. Tasks do not move, so each new connection is assigned to the
 //! worker with the fewest connections.
 //!

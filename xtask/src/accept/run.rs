@@ -278,6 +278,8 @@ impl Environment<'_> {
         let status = status.code().context("a signal ended it")?;
         let seconds = start.elapsed().as_secs_f64();
         let after = cpu(&servers)?;
+        let peaks = servers.processes.iter().map(Process::peak_bytes);
+        let peaks = peaks.collect::<Result<Vec<_>>>()?;
         let mut part = Map::from_iter(row.iter().map(|(name, value)| {
             (name.clone(), value.parse::<f64>().map_or(json!(value), |number| json!(number)))
         }));
@@ -286,6 +288,7 @@ impl Environment<'_> {
             ("seconds".to_owned(), json!(seconds)),
             ("ok".to_owned(), json!(status == 0)),
             ("cpu_ns".to_owned(), spent.collect()),
+            ("peak_bytes".to_owned(), json!(peaks)),
         ]);
         match (&*run.command[0], status) {
             ("@xtask" | "@measuring", 3) => {

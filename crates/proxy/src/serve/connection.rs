@@ -20,9 +20,10 @@ use curtail_runtime::{Cell, Query, QueryError, QueryResponse, marks};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
+use super::cut::Cut;
 use super::forward::{self, PeerAddrs};
 use super::front::{Front, Http1, Upload, unless_closed};
-use super::respond::{self, Cut, ResponseContext};
+use super::respond::{self, ResponseContext};
 use crate::config;
 use crate::metrics::{Rejection, RequestOutcome};
 use crate::route::{Router, Target};

@@ -13,7 +13,7 @@ use curtail_runtime::http::BodySender;
 use h2::RecvStream;
 use http::HeaderMap;
 
-use super::respond::Cut;
+use super::cut::Cut;
 
 type Done = Result<(), ServerError>;
 

@@ -13,9 +13,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::connection::{Here, handle};
+use super::cut::Cut;
 use super::forward::PeerAddrs;
 use super::front::Http2;
-use super::respond::{self, Cut};
+use super::respond;
 use crate::route::Router;
 use crate::sidecar::Fields;
 use crate::state::Proxy;

@@ -1,6 +1,7 @@
 //! Accepts client connections, and drains them on shutdown.
 
 mod connection;
+mod cut;
 mod forward;
 mod front;
 mod http2;
@@ -71,7 +72,7 @@ pub(crate) async fn clients(
                         let open = proxy.metrics.client_connected();
                         let mut stream = Stream::from(stream);
                         if !place.is_here() {
-                            // If it fails, the runtime of the acceptor wakes the worker.
+                            // If it fails, the runtime of the acceptor notifies the worker.
                             let _ = stream.move_here();
                         }
                         let stream = if proxy_protocol {

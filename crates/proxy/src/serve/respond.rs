@@ -15,6 +15,7 @@ use curtail_runtime::{Cell, QueryError, QueryResponse};
 use percent_encoding::{CONTROLS, utf8_percent_encode};
 use tokio::time::Instant;
 
+use super::cut::Cut;
 use super::front::{Front, unless_closed};
 use crate::metrics::RequestOutcome;
 use crate::sidecar::{Fields, Refusal};
@@ -66,36 +67,6 @@ impl ResponseContext<'_> {
             "no replica responded in time ({key} = \"{bound:?}\"); raise it if replicas may take \
              longer"
         )
-    }
-}
-
-/// Why a response did not reach the client whole.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Cut {
-    #[error(transparent)]
-    Client(#[from] ServerError),
-    #[error("the client left")]
-    PeerClosed,
-    #[error("the replica broke off its response")]
-    Replica,
-    #[error("the service's timeout expired during the response")]
-    Timeout,
-    #[error("a primary took the slot of this duplicate")]
-    Preempted,
-}
-
-impl Cut {
-    /// Who ended it: the client, or this side.
-    pub(super) fn outcome(&self) -> RequestOutcome {
-        match self {
-            Self::PeerClosed
-            | Self::Client(
-                ServerError::Io(_) | ServerError::WriteTimeout(..) | ServerError::IncompleteMessage,
-            ) => RequestOutcome::Abandoned,
-            Self::Replica | Self::Timeout | Self::Preempted | Self::Client(_) => {
-                RequestOutcome::Cut
-            }
-        }
     }
 }
 

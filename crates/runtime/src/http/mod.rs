@@ -33,9 +33,8 @@ use bytes::Bytes;
 use curtail_http::h1::{Framing, Limits};
 use curtail_kernel::{Outcome, OutcomeTable, Role, ServerId, grpc_outcome};
 
-use crate::copy::CopyDriver;
 use crate::failure::Failure;
-use crate::transport::{CopyHandle, Head, Tail, Transport};
+use crate::transport::{CopyDriver, CopyHandle, Head, Tail, Transport};
 use pipe::pipe;
 use priority::LOWEST;
 use relay::Relay;

@@ -13,8 +13,9 @@ use bytes::Bytes;
 use curtail_http::Pieces;
 use http::HeaderMap;
 
-use crate::copy::CopyDriver;
 use crate::failure::Failure;
+use crate::transport::CopyDriver;
+use crate::waker;
 
 /// The trailers of a complete body, or the reason why the body is incomplete.
 type End = Result<Option<Box<HeaderMap>>, Failure>;
@@ -88,7 +89,7 @@ impl BodyReceiver {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<Pieces>, Failure>> {
-        // The copy must not wake the task that is polling it.
+        // The copy must not resume the task that is polling it.
         let unused = self.shared.lock().receiver.take();
         self.poll_copy(context);
         let mut state = self.shared.lock();
@@ -96,9 +97,7 @@ impl BodyReceiver {
             let pieces = std::mem::take(&mut state.pieces);
             let sender = state.sender.take();
             drop(state);
-            if let Some(sender) = sender {
-                sender.wake();
-            }
+            waker::resume(sender);
             return Poll::Ready(Ok(Some(pieces)));
         }
         match &state.end {
@@ -106,8 +105,8 @@ impl BodyReceiver {
             Some(Err(why)) => Poll::Ready(Err(*why)),
             None if state.sender_gone => Poll::Ready(Err(Failure::Incomplete)),
             None => {
-                let waker = unused.filter(|waker| waker.will_wake(context.waker()));
-                state.receiver = Some(waker.unwrap_or_else(|| context.waker().clone()));
+                state.receiver = unused;
+                waker::set(&mut state.receiver, context.waker());
                 Poll::Pending
             }
         }
@@ -147,9 +146,7 @@ impl Drop for BodyReceiver {
         let (sender, pieces) = (state.sender.take(), std::mem::take(&mut state.pieces));
         drop(state);
         drop(pieces);
-        if let Some(sender) = sender {
-            sender.wake();
-        }
+        waker::resume(sender);
     }
 }
 
@@ -160,9 +157,7 @@ impl BodySender {
         if state.receiver_gone {
             return Poll::Ready(false);
         }
-        if state.sender.as_ref().is_none_or(|waker| !waker.will_wake(context.waker())) {
-            state.sender = Some(context.waker().clone());
-        }
+        waker::set(&mut state.sender, context.waker());
         if state.pieces.length() < self.room { Poll::Ready(true) } else { Poll::Pending }
     }
 
@@ -187,9 +182,7 @@ impl BodySender {
         change(&mut state);
         let receiver = state.receiver.take();
         drop(state);
-        if let Some(receiver) = receiver {
-            receiver.wake();
-        }
+        waker::resume(receiver);
     }
 }
 

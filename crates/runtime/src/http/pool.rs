@@ -91,7 +91,7 @@ impl Pool {
             let Idle { mut stream, since, worker } = self.take(here)?;
             if since.elapsed() < self.settings.idle_timeout && !stream.is_stale() {
                 if worker != here {
-                    // If it fails, the other worker wakes this one.
+                    // If it fails, the other worker notifies this one.
                     let _ = stream.stream_mut().move_here();
                 }
                 return Some(stream);

@@ -10,7 +10,6 @@ use curtail_runtime::{QueryError, QueryResponse, Reply};
 
 type QueryResult = Result<QueryResponse<Response>, QueryError<Response>>;
 
-#[expect(clippy::large_enum_variant, reason = "a test has few clients")]
 enum State {
     Waits(Reply<Http>),
     Got(QueryResult),

@@ -151,7 +151,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, ServerError>> {
         while let Some(partial) = &mut self.receiving.partial {
-            // A length that is too long is rejected before the client is told to continue.
+            // A length that is too long is rejected before the client gets `100 Continue`.
             if !partial.fits(limit) {
                 return Poll::Ready(Err(Reject::BodyTooLarge(limit).into()));
             }
