@@ -1,7 +1,7 @@
 //! Threads that serve connections, each with a tokio runtime of its own.
 //!
 //! A connection stays on the worker that it was assigned to, so its task never moves to another
-//! thread and shares no scheduler with others. A request then costs about 1,700 instructions less
+//! thread and shares no scheduler with others. A request then costs about 1,600 instructions less
 //! than on tokio's multi-threaded runtime, and workers notify each other only of decisions that
 //! concern a query of another worker. Tasks do not move, so each new connection is assigned to the
 //! worker with the fewest connections.
