@@ -33,7 +33,7 @@ pub struct Workers {
     /// Never empty.
     workers: Vec<Worker>,
     /// Dropped to end the threads.
-    _stop: watch::Sender<()>,
+    stop: watch::Sender<()>,
 }
 
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Workers {
     pub fn current() -> Self {
         let (stop, _) = watch::channel(());
         let first = Worker { runtime: Handle::current(), connections: Arc::default() };
-        Self { workers: vec![first], _stop: stop }
+        Self { workers: vec![first], stop }
     }
 
     /// Uses the current runtime and `count` - 1 further threads.
@@ -66,7 +66,7 @@ impl Workers {
         for index in 1..count {
             let runtime = Builder::new_current_thread().enable_all().build()?;
             let handle = runtime.handle().clone();
-            let mut stopped = started._stop.subscribe();
+            let mut stopped = started.stop.subscribe();
             std::thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
                 INDEX.set(index);
                 // It ends with an error, because the sender never sends.

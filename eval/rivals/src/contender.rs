@@ -122,7 +122,11 @@ mod tests {
         let yaml = envoy("30ms", at, &[leaf]).expect("a delay");
         assert!(yaml.contains("per_try_timeout: 0.03s") && yaml.contains("port_value: 9001"));
         let toml = ["psq", "delayed:p95:cc"].map(|policy| proxy(policy, at, &[leaf]));
-        assert_eq!(toml.each_ref().map(|text| text.contains("slots = 1")), [true, false]);
+        assert_eq!(toml.each_ref().map(|text| text.contains("\nslots = 1")), [true, false]);
+        assert!(
+            toml.iter().all(|text| text.contains("workers = 1")),
+            "one thread, like the others"
+        );
         for name in ["{port}", "{leaves}", "{delay}", "{policy}", "{slots}"] {
             assert!(!yaml.contains(name) && toml.iter().all(|text| !text.contains(name)), "{name}");
         }

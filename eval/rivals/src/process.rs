@@ -16,7 +16,8 @@ const START: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub(crate) struct Process(Child);
 
-/// Returns a command that runs a program with one worker thread, in Tokio's or Go's runtime.
+/// Returns a command that runs a program with one worker thread, in Tokio's or Go's runtime. `curtail
+/// proxy` takes the number from its configuration.
 pub(crate) fn command(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]).arg(program);

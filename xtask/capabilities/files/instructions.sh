@@ -28,6 +28,7 @@ nginx=$!
 cat > "$folder/curtail.toml" << END
 [listen]
 http = "127.0.0.1:$port"
+workers = 1
 admin = false
 [log]
 level = "error"
@@ -61,7 +62,7 @@ case $proxy in
     curtail) set -- "$curtail" proxy --config "$folder/curtail.toml" ;;
     haproxy) set -- haproxy -db -q -f "$folder/haproxy.cfg" ;;
 esac
-TOKIO_WORKER_THREADS=1 valgrind --log-file="$folder/log" --tool=callgrind --callgrind-out-file=/dev/null "$@" &
+valgrind --log-file="$folder/log" --tool=callgrind --callgrind-out-file=/dev/null "$@" &
 callgrind=$!
 until curl --silent --output /dev/null "http://127.0.0.1:$port/"; do sleep 0.2; done
 yes "http://127.0.0.1:$port/" | head -n "$requests" | xargs curl --silent --output /dev/null > /dev/null

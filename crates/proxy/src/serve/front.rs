@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use curtail_http::h1::server::{Connection, ServerError};
@@ -93,27 +93,28 @@ pub(super) async fn unless_closed<F: Front, T>(
 
 /// Relays the body of the request, and polls for the reason why the client gets no response.
 fn poll_end<F: Front>(client: &mut F, context: &mut Context<'_>) -> Poll<Cut> {
-    while let Some(upload) = client.upload().take() {
-        match upload.sender.poll_room(context) {
-            Poll::Ready(true) => {}
+    while let Some(upload) = client.upload() {
+        let limit = upload.limit;
+        if !ready!(upload.sender.poll_room(context)) {
             // The server wants no more of the body.
-            Poll::Ready(false) => break,
-            Poll::Pending => {
-                *client.upload() = Some(upload);
-                return Poll::Pending;
-            }
+            *client.upload() = None;
+            break;
         }
-        match client.poll_body(upload.limit, context) {
-            Poll::Ready(Ok(Some(piece))) => {
-                upload.sender.send(piece);
-                *client.upload() = Some(upload);
+        match ready!(client.poll_body(limit, context)) {
+            Ok(Some(piece)) => {
+                if let Some(upload) = client.upload() {
+                    upload.sender.send(piece);
+                }
             }
-            Poll::Ready(Ok(None)) => upload.sender.end(Ok(None)),
-            // The replica sees that the body is incomplete.
-            Poll::Ready(Err(error)) => return Poll::Ready(Cut::Client(error)),
-            Poll::Pending => {
-                *client.upload() = Some(upload);
-                return Poll::Pending;
+            Ok(None) => {
+                if let Some(upload) = client.upload().take() {
+                    upload.sender.end(Ok(None));
+                }
+            }
+            Err(error) => {
+                // The replica sees that the body is incomplete.
+                *client.upload() = None;
+                return Poll::Ready(Cut::Client(error));
             }
         }
     }
