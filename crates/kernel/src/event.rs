@@ -129,6 +129,10 @@ pub enum Event {
     /// at most [`crate::Limits::retry_after_max_ns`], and only if each of its groups has another
     /// server that takes copies.
     RetryAfter { server: ServerId, ns: u64 },
+    /// The server of this copy asks that the query is not sent again (gRFC A6, *Pushback*). The query
+    /// gets no retry and no further copy, and copies that already run continue. Comes before
+    /// [`Event::Responded`] or [`Event::Finished`].
+    ForbidRetry { copy: CopyId },
     /// Time has passed: every timer that is due fires.
     Tick,
 }

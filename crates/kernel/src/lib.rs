@@ -72,7 +72,7 @@ pub use event::{Arrive, Event, Feedback, Probed};
 pub use heap::Heaps;
 pub use id::{CopyId, GroupId, QueryId, ServerId};
 pub use levels::{Avoid, Levels};
-pub use outcome::{Fault, Outcome, OutcomeTable, STATUSES, grpc_outcome};
+pub use outcome::{Fault, GRPC_CODES, Outcome, OutcomeTable, STATUSES};
 pub use policy::{AnyPick, Args, Driver, Gate, HedgeSpec, Named, PickSpec, Policy, PolicyError};
 pub use rate::RateSpec;
 pub use time::{NEVER_NS, Timestamp};

@@ -88,27 +88,14 @@ pub const STATUSES: RangeInclusive<u16> = 100..=599;
 
 const COUNT: usize = (*STATUSES.end() - *STATUSES.start() + 1) as usize;
 
-/// Returns the outcome of a gRPC status code, as the gRPC specification numbers them. A status that
-/// the application chose is not a failure of the server:
-///
-/// - OK (0): good.
-/// - RESOURCE_EXHAUSTED (8) and UNAVAILABLE (14): refused.
-/// - INTERNAL (13): failed.
-/// - all others: about the request.
-#[must_use]
-pub fn grpc_outcome(code: u16) -> Outcome {
-    match code {
-        0 => Outcome::Good,
-        8 | 14 => Outcome::Refused,
-        13 => Outcome::Failed(Fault::Status),
-        _ => Outcome::Request,
-    }
-}
+/// Number of gRPC status codes, from OK (0) to UNAUTHENTICATED (16).
+pub const GRPC_CODES: usize = 17;
 
 /// Maps the status of a complete response to its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutcomeTable {
     statuses: Box<[Outcome; COUNT]>,
+    grpc: [Outcome; GRPC_CODES],
 }
 
 impl OutcomeTable {
@@ -118,6 +105,19 @@ impl OutcomeTable {
         let at = usize::from(status).checked_sub(usize::from(*STATUSES.start()));
         let found = at.and_then(|at| self.statuses.get(at));
         found.copied().unwrap_or(Outcome::Failed(Fault::Status))
+    }
+
+    /// Returns the outcome of a gRPC status code. An unknown code is about the request.
+    #[must_use]
+    pub fn grpc(&self, code: u16) -> Outcome {
+        self.grpc.get(usize::from(code)).copied().unwrap_or(Outcome::Request)
+    }
+
+    /// Sets the outcome of a gRPC status code. Ignores unknown codes.
+    pub fn set_grpc(&mut self, code: u16, outcome: Outcome) {
+        if let Some(entry) = self.grpc.get_mut(usize::from(code)) {
+            *entry = outcome;
+        }
     }
 
     /// Sets the outcome of a range of statuses. Ignores statuses outside [`STATUSES`].
@@ -136,8 +136,24 @@ impl Default for OutcomeTable {
     /// - 429 and 503: refused. RFC 6585 §4 and RFC 9110 §15.6.4: the server did not do the work.
     /// - every other 5xx: failed. The server, or the server behind it (502, 504), could not do the
     ///   work.
+    ///
+    /// For gRPC, a status that the application chose is not a failure of the server:
+    ///
+    /// - OK (0): good.
+    /// - RESOURCE_EXHAUSTED (8) and UNAVAILABLE (14): refused.
+    /// - INTERNAL (13): failed.
+    /// - all others: about the request.
     fn default() -> Self {
-        let mut table = Self { statuses: Box::new([Outcome::Good; COUNT]) };
+        let (statuses, grpc) = (Box::new([Outcome::Good; COUNT]), [Outcome::Request; GRPC_CODES]);
+        let mut table = Self { statuses, grpc };
+        for (code, outcome) in [
+            (0, Outcome::Good),
+            (8, Outcome::Refused),
+            (14, Outcome::Refused),
+            (13, Outcome::Failed(Fault::Status)),
+        ] {
+            table.set_grpc(code, outcome);
+        }
         table.set(400..=499, Outcome::Request);
         table.set(500..=599, Outcome::Failed(Fault::Status));
         for status in [429, 503] {
@@ -174,11 +190,15 @@ mod tests {
 
     #[test]
     fn a_grpc_status_of_the_application_is_not_a_failure() {
-        assert_eq!(grpc_outcome(0), Outcome::Good);
-        assert_eq!([8, 14].map(grpc_outcome), [Outcome::Refused; 2]);
-        assert_eq!(grpc_outcome(13), Outcome::Failed(Fault::Status));
+        let mut table = OutcomeTable::default();
+        assert_eq!(table.grpc(0), Outcome::Good);
+        assert_eq!([8, 14].map(|code| table.grpc(code)), [Outcome::Refused; 2]);
+        assert_eq!(table.grpc(13), Outcome::Failed(Fault::Status));
         for code in [1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 15, 16, 99] {
-            assert_eq!(grpc_outcome(code), Outcome::Request, "{code}");
+            assert_eq!(table.grpc(code), Outcome::Request, "{code}");
         }
+        table.set_grpc(8, Outcome::Request);
+        table.set_grpc(99, Outcome::Good);
+        assert_eq!([8, 99].map(|code| table.grpc(code)), [Outcome::Request; 2]);
     }
 }

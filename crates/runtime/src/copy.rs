@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::task::{Context, Poll, Waker};
 
+use curtail_http::grpc::PushBack;
 use curtail_kernel::{CopyId, Event, Outcome, Role, ServerId};
 
 use crate::failure::Failure;
@@ -28,6 +29,8 @@ pub(crate) struct Copy<T: Transport> {
     id: CopyId,
     server: ServerId,
     role: Role,
+    /// Number of copies of the query that were started before.
+    earlier: u32,
     /// Locked while the copy is polled. The cell may be locked meanwhile, but not the reverse.
     phase: Mutex<Phase<T::Response>>,
     /// Whether the copy must stop.
@@ -55,9 +58,9 @@ enum Step<R> {
 }
 
 impl<T: Transport> Copy<T> {
-    pub(crate) fn new(id: CopyId, server: ServerId, role: Role) -> Self {
+    pub(crate) fn new(id: CopyId, server: ServerId, role: Role, earlier: u32) -> Self {
         let (phase, task) = (Mutex::new(Phase::Unsent), Mutex::default());
-        Self { id, server, role, phase, must_stop: AtomicBool::new(false), task }
+        Self { id, server, role, earlier, phase, must_stop: AtomicBool::new(false), task }
     }
 
     pub(crate) fn id(&self) -> CopyId {
@@ -80,11 +83,11 @@ impl<T: Transport> Copy<T> {
             return;
         }
         let (inner, server) = (Arc::clone(inner), self.server);
-        let (copy, role) = (self.id, self.role);
+        let (copy, role, earlier) = (self.id, self.role, self.earlier);
         // The future borrows the transport, and is large.
         *phase = Phase::Sending(Box::pin(async move {
             let cell = Arc::downgrade(&inner) as Weak<dyn Listener>;
-            inner.transport.send(server, request, CopyHandle { cell, copy, role }).await
+            inner.transport.send(server, request, CopyHandle { cell, copy, role, earlier }).await
         }));
     }
 
@@ -135,13 +138,17 @@ impl<T: Transport> Copy<T> {
         head: Head<T::Response>,
         own: Option<QueryKey>,
     ) -> Mail<T> {
-        let Head { response, outcome, retry_after, feedback, tail } = head;
+        let Head { response, outcome, push_back, feedback, tail } = head;
         if let Some(feedback) = feedback {
             inner.load_reported(self.id, feedback);
         }
-        if let Some(after) = retry_after {
-            let ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
-            inner.feed(&Event::RetryAfter { server: self.server, ns });
+        match push_back {
+            Some(PushBack::After(after)) => {
+                let ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
+                inner.feed(&Event::RetryAfter { server: self.server, ns });
+            }
+            Some(PushBack::Never) => inner.feed(&Event::ForbidRetry { copy: self.id }),
+            None => {}
         }
         let Some(tail) = tail else {
             return inner.finished(self.id, outcome, Some(response), own);

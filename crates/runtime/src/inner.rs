@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
 use curtail_kernel::{
-    Action, Arrive, CopyId, EjectReason, Event, Feedback, Outcome, Probed, QueryId, Scheduler,
-    ServerId, Timestamp,
+    Action, Arrive, CopyId, EjectReason, Event, Fault, Feedback, Outcome, Probed, QueryId,
+    Scheduler, ServerId, Timestamp,
 };
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
@@ -283,6 +283,8 @@ impl<T: Transport> Inner<T> {
         if response.is_some() {
             pending.held = response.map(Box::new);
         }
+        let unsent = |why: Failure| why.outcome() == Outcome::Failed(Fault::ConnectFailed);
+        pending.unsent += u32::from(why.is_some_and(unsent));
         pending.failure = why.or(pending.failure);
         None
     }
@@ -345,8 +347,9 @@ impl<T: Transport> Inner<T> {
                         pending.started = Some(now);
                         self.observer.query_started(pending.group, now.since(pending.arrived));
                     }
+                    let earlier = pending.copies - pending.unsent;
+                    let copy = Arc::new(Copy::new(copy, server, role, earlier));
                     pending.copies += 1;
-                    let copy = Arc::new(Copy::new(copy, server, role));
                     copies.add(Flight::new(Arc::clone(&copy), key, info, now));
                     effects.start(queries, key, copy);
                 }

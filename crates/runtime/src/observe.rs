@@ -1,6 +1,7 @@
 //! Events for metrics. Most methods are called under the cell's lock, so they should only count and
 //! return.
 
+use curtail_http::grpc::CODES;
 use curtail_kernel::{
     EjectReason, Fault, GroupId, Outcome, Role, ServerId, StartReason, StopReason,
 };
@@ -46,6 +47,12 @@ pub enum ProbeFailure {
     /// The server responded with a status that means refusal or failure.
     #[error("status {0}")]
     Status(u16),
+    /// The server responded with a gRPC status code other than OK.
+    #[error("gRPC status {}", CODES.get(usize::from(*.0)).unwrap_or(&"of an unknown code"))]
+    GrpcStatus(u16),
+    /// The server's health service responded with a status other than SERVING.
+    #[error("grpc.health.v1 does not report SERVING")]
+    NotServing,
 }
 
 impl ProbeFailure {
@@ -55,7 +62,7 @@ impl ProbeFailure {
         match self {
             Self::Failed(why) => why.cause(),
             Self::Silent => Cause::Silent,
-            Self::Status(_) => Cause::BadStatus,
+            Self::Status(_) | Self::GrpcStatus(_) | Self::NotServing => Cause::BadStatus,
         }
     }
 

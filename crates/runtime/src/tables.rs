@@ -48,6 +48,8 @@ pub(crate) struct Pending<T: Transport> {
     /// When its first copy started.
     pub(crate) started: Option<Timestamp>,
     pub(crate) copies: u32,
+    /// How many of these had no connection, so no server has seen them.
+    pub(crate) unsent: u32,
     /// A bad response, kept in case no copy gives a good one.
     pub(crate) held: Option<Box<T::Response>>,
     /// Why the last copy that failed without a response did.
@@ -110,6 +112,7 @@ impl<T: Transport> Queries<T> {
             arrived,
             started: None,
             copies: 0,
+            unsent: 0,
             held: None,
             failure: None,
             starts: Starts::<T>::new(),

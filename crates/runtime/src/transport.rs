@@ -5,8 +5,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Weak;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
+use curtail_http::grpc::PushBack;
 use curtail_kernel::{CopyId, Feedback, Outcome, Role, ServerId};
 
 use crate::failure::Failure;
@@ -21,8 +21,9 @@ pub struct Head<R> {
     pub response: R,
     /// The outcome of the response.
     pub outcome: Outcome,
-    /// How long to send no requests to the server after it has refused work.
-    pub retry_after: Option<Duration>,
+    /// The time before which a server that refused work wants no more of it, or its demand not to
+    /// repeat this request.
+    pub push_back: Option<PushBack>,
     /// The load report of the server, if it sends one.
     pub feedback: Option<Feedback>,
     /// The rest of the response. The server's slot stays occupied until the future completes.
@@ -33,8 +34,8 @@ pub struct Head<R> {
 impl<R> Head<R> {
     /// Returns a complete, good response.
     pub fn whole(response: R) -> Self {
-        let (retry_after, feedback, tail) = (None, None, None);
-        Self { response, outcome: Outcome::Good, retry_after, feedback, tail }
+        let (push_back, feedback, tail) = (None, None, None);
+        Self { response, outcome: Outcome::Good, push_back, feedback, tail }
     }
 }
 
@@ -51,6 +52,8 @@ pub struct CopyHandle {
     pub(crate) cell: Weak<dyn Listener>,
     pub(crate) copy: CopyId,
     pub(crate) role: Role,
+    /// Number of copies of the query that were started before.
+    pub(crate) earlier: u32,
 }
 
 impl CopyHandle {
@@ -58,6 +61,11 @@ impl CopyHandle {
     /// server.
     pub fn role(&self) -> Role {
         self.role
+    }
+
+    /// Returns the number of copies of the query that were started before this one.
+    pub fn earlier(&self) -> u32 {
+        self.earlier
     }
 
     /// Reports that the client does not want the rest of the response. The kernel may then stop the

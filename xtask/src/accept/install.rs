@@ -10,8 +10,9 @@ use crate::cargo;
 
 /// The programs of this repository that lines use. For each program, these are its name, the cargo
 /// arguments that build it, and its path in the target folder.
-const PROGRAMS: [(&str, &str, &str); 10] = [
+const PROGRAMS: [(&str, &str, &str); 11] = [
     ("stub", "-p curtail-load --example stub", "examples/stub"),
+    ("calls", "-p curtail-load --example calls", "examples/calls"),
     ("streams", "-p curtail-load --example streams", "examples/streams"),
     ("lateness", "-p curtail-load --example lateness", "examples/lateness"),
     ("pair", "-p curtail-kernel --example pair", "examples/pair"),

@@ -20,7 +20,6 @@
 mod baggage;
 mod key;
 mod response;
-mod timeout;
 
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
@@ -28,15 +27,13 @@ use http::header::{HeaderName, HeaderValue};
 use curtail_kernel::flow::{Announcement, Spent};
 
 pub use baggage::{CallMeta, WorkflowName};
+pub use curtail_http::grpc::{TIMEOUT as GRPC_TIMEOUT, format_timeout, parse_timeout};
+pub(crate) use curtail_http::grpc::{read_timeout, shorten_timeout};
 pub use key::MemberKey;
 pub use response::{format_rate, format_spent, parse_rate, parse_spent};
-pub use timeout::{format_timeout, parse_timeout};
-pub(crate) use timeout::{read as read_timeout, shorten as shorten_timeout};
 
 /// The header whose members are propagated end to end. Our member is one of them.
 pub const BAGGAGE: HeaderName = HeaderName::from_static("baggage");
-/// The header with the remaining time of a call.
-pub const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 /// The response header with the announced rate.
 pub const RATE: HeaderName = HeaderName::from_static("curtail-rate");
 /// The response header with the time and work spent on the call.
@@ -186,7 +183,7 @@ mod tests {
             for name in [BAGGAGE, GRPC_TIMEOUT, RATE, SPENT] {
                 headers.insert(name, value.clone());
             }
-            let _ = (read_call(&headers, None), read_response(&headers), timeout::read(&headers));
+            let _ = (read_call(&headers, None), read_response(&headers), read_timeout(&headers));
             write_call(&mut headers, None, None);
             prop_assert!(read_call(&headers, None).is_none());
         }

@@ -26,6 +26,15 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
     }
 
+    pub(super) fn forbid_retry(&mut self, copy: CopyId) {
+        let Some(&CopyState { query, .. }) = self.core.copies.peek(copy) else { return };
+        if query != NONE {
+            let state = &mut self.core.queries[query as usize];
+            (state.may_retry, state.may_duplicate) = (false, false);
+            self.hedge.recount(&self.core, QueryId(query));
+        }
+    }
+
     /// Ignores the start of a copy that was cancelled or whose query has ended.
     pub(super) fn began(&mut self, copy: CopyId) {
         let Some(&CopyState { query, stopping, .. }) = self.core.copies.peek(copy) else { return };

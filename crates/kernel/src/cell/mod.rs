@@ -178,6 +178,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             Event::Limit { server, limit } => self.core.set_limit(server, limit),
             Event::Close { server, until } => self.core.close_until(server, until),
             Event::RetryAfter { server, ns } => self.core.pause(server, ns),
+            Event::ForbidRetry { copy } => self.forbid_retry(copy),
             Event::Tick => self.tick(),
         }
         self.settle()

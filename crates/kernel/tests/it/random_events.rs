@@ -245,6 +245,7 @@ fn copy_event(
             return Event::Responded { copy, outcome };
         }
         1 => return Event::Forecast { copy, ends: Timestamp(u64::from(rng.next_u32() % 10_000)) },
+        2 if below(rng, 4) == 0 => return Event::ForbidRetry { copy },
         2 => return Event::Started { copy },
         4 if below(rng, 2) == 0 => {
             let queue = pick(rng, &[0, 1, 5, u32::MAX]);

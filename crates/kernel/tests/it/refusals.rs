@@ -285,6 +285,29 @@ fn retry_after_closes_a_server_for_that_time_unless_it_is_the_last() {
 }
 
 #[test]
+fn a_query_whose_retry_a_server_forbids_is_neither_retried_nor_hedged() {
+    let mut w = crate::referee::Harness::replicated(Policy::ROUND_ROBIN, 2, Limits::default());
+    let query = w.arrive(0, 0);
+    let copy = w.copies(query)[0];
+    w.feed(10, Event::ForbidRetry { copy });
+    let actions = w.finish(10, copy, Outcome::Refused);
+    assert!(matches!(actions[..], [Action::Fail { .. }]), "{actions:?}");
+
+    // Without the event, the timer starts a second copy.
+    for forbidden in [false, true] {
+        let mut w = crate::referee::Harness::replicated(named("delayed:5ns"), 2, Limits::default());
+        let query = w.arrive(0, 0);
+        let copy = w.copies(query)[0];
+        if forbidden {
+            w.feed(1, Event::ForbidRetry { copy });
+        }
+        w.feed(5, Event::Tick);
+        assert_eq!(w.copies(query).len(), 2 - usize::from(forbidden));
+        w.finish_all(20);
+    }
+}
+
+#[test]
 fn a_response_about_the_request_wins_and_one_over_a_limit_is_not_retried() {
     for (outcome, answered, copies) in [
         (Outcome::Request, true, 1),

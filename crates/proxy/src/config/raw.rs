@@ -411,7 +411,8 @@ pub(super) struct UpstreamTls {
     pub(super) key: Maybe<String>,
 }
 
-/// Outcomes of statuses. An entry is a status, or a string such as `"4xx"` or `"502-599"`.
+/// Outcomes of statuses. An entry is a status, a string such as `"4xx"` or `"502-599"`, or a code of
+/// gRPC such as `"UNAVAILABLE"`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, expecting = "{ good, request, refused, failed }")]
 pub(super) struct Outcomes {
@@ -450,12 +451,16 @@ pub(crate) enum Cancel {
 
 /// How replicas are probed.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "{ path, interval, timeout } or false")]
+#[serde(deny_unknown_fields, expecting = "{ path, grpc, interval, timeout } or false")]
 pub(super) struct Health {
     /// Path of the probe. The replica is healthy if the status of its response has the outcome
     /// `good` or `request`.
     #[schemars(extend("default" = "/"))]
     pub(super) path: Maybe<String>,
+    /// The service whose health is asked for by the call `grpc.health.v1.Health/Check`, in place of
+    /// `path`. `""` stands for the whole server, and is the default with `protocol = "grpc"`. A
+    /// replica that does not implement the call is healthy.
+    pub(super) grpc: Maybe<String>,
     /// Time between two probes of a replica.
     #[schemars(extend("default" = "250ms"))]
     pub(super) interval: Maybe<Span>,

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use curtail_kernel::{HedgeSpec, Limits, PickSpec, Policy, PolicyError, Topology, Tuning};
-use curtail_runtime::http::{Health, Protocol};
+use curtail_runtime::http::{Health, Probe, Protocol};
 
 use super::check::key;
 use super::model::{Cancel, FlowRole, Route, Service, Throttle};
@@ -60,7 +60,7 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
         protocol,
         tls,
         outcomes: upstream::outcomes(raw, report),
-        health: health(raw.health.as_ref(), report),
+        health: health(raw, report),
         routes,
         shard_by: shards::shard_by(raw, shards.len(), at, report),
         cost_hint: cost_hint(raw.cost_hint.as_ref(), policy, report),
@@ -355,19 +355,37 @@ fn timeouts(
     (whole, silent)
 }
 
-fn health(given: Option<&Given<OrFalse<raw::Health>>>, report: &mut Report<'_>) -> Health {
+fn health(service: &raw::Service, report: &mut Report<'_>) -> Health {
     let default = raw::Health::default();
-    let raw = match given.map(Given::get) {
-        Some(OrFalse::Off) => return Health { path: None, ..Health::default() },
+    let raw = match service.health.as_ref().map(Given::get) {
+        Some(OrFalse::Off) => return Health { probe: Probe::Connect, ..Health::default() },
         Some(OrFalse::On(raw)) => raw,
         None => &default,
     };
     if let Some(path) = &raw.path {
         check::path(report, "health path", path, true);
     }
+    if let (Some(path), Some(_)) = (&raw.path, &raw.grpc) {
+        let wrong = "health has a path beside grpc";
+        report.error(&path.span(), wrong, "remove one of them");
+    }
+    let is_http1 = |given: &Given<raw::Protocol>| *given.get() == raw::Protocol::Http1;
+    if let Some(grpc) = &raw.grpc
+        && service.protocol.as_ref().is_none_or(is_http1)
+    {
+        let wrong = "health.grpc requires HTTP/2";
+        report.error(&grpc.span(), wrong, "set protocol to \"grpc\" or \"h2\", or use path");
+    }
+    let probe = match (&raw.path, &raw.grpc) {
+        (_, Some(grpc)) => Probe::Grpc(grpc.get().clone()),
+        (None, None) if upstream::is_grpc(service) => Probe::Grpc(String::new()),
+        (path, None) => {
+            Probe::Get(path.as_ref().map_or_else(|| "/".into(), |given| given.get().clone()))
+        }
+    };
     let ms = Duration::from_millis;
     Health {
-        path: Some(raw.path.as_ref().map_or_else(|| "/".into(), |given| given.get().clone())),
+        probe,
         interval: check::duration(report, "health interval", raw.interval.as_ref(), ms(250)),
         timeout: check::duration(report, "health timeout", raw.timeout.as_ref(), ms(500)),
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use curtail_flow::{Discipline, Workflow, WorkflowSpec};
 use curtail_kernel::{GroupId, Policy, ServerId};
+use curtail_runtime::http::{Health, Probe};
 use proptest::prelude::*;
 
 use super::model::Cancel;
@@ -109,7 +110,8 @@ fn the_example_of_the_interface_resolves_as_documented() {
     assert_eq!(service.cancel, Cancel::None);
     assert_eq!(service.limits.attempt_timeout_ns, 500_000_000);
     let health = &service.health;
-    assert_eq!((health.path.as_deref(), health.interval), (Some("/"), Duration::from_millis(250)));
+    assert_eq!(health, &Health::default());
+    assert_eq!(health.interval, Duration::from_millis(250));
     assert_eq!(service.routes[0].path_prefix, "", "the slash is not a segment");
     assert_eq!(service.shard_by, Some(ShardBy::Name(Key::Header("x-shard".into()))));
     assert_eq!(service.shards[0].replicas, [0, 1]);
@@ -337,7 +339,7 @@ fn health_and_admin_can_be_switched_off() {
         format!("[listen]\nadmin = false\n{}", MINIMAL.replace("slots", "health = false\nslots"));
     let config = parse(&text);
     assert_eq!(config.listen.admin, None);
-    assert_eq!(config.services[0].health.path, None);
+    assert_eq!(config.services[0].health.probe, Probe::Connect);
 }
 
 #[test]

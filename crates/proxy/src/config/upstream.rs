@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use curtail_http::grpc::CODES;
 use curtail_http::h1::{HEAD_BYTES_MAX, HEADERS_MAX, Limits};
 use curtail_kernel::{Fault, Outcome, OutcomeTable};
 use curtail_runtime::http::Settings;
@@ -36,7 +37,7 @@ pub(super) fn settings(raw: &raw::Service, cancel: Duration, report: &mut Report
         connect_timeout: key!(duration, report, raw.connect_timeout, default.connect_timeout),
         idle: key!(count, report, raw.idle_connections, 0..=65_535, default.idle as u32) as usize,
         idle_timeout: key!(duration, report, raw.idle_timeout, default.idle_timeout),
-        grpc: raw.protocol.as_ref().is_some_and(|given| *given.get() == raw::Protocol::Grpc),
+        grpc: is_grpc(raw),
         response_buffer: key!(size, report, raw.response_buffer, BUFFER, default.response_buffer),
         read_timeout: cancel,
         unwanted_timeout: cancel,
@@ -44,11 +45,16 @@ pub(super) fn settings(raw: &raw::Service, cancel: Duration, report: &mut Report
     }
 }
 
+/// Returns whether the replicas use gRPC.
+pub(super) fn is_grpc(raw: &raw::Service) -> bool {
+    raw.protocol.as_ref().is_some_and(|given| *given.get() == raw::Protocol::Grpc)
+}
+
 /// Resolves the outcomes of responses: the default table with the changes that the file makes.
 pub(super) fn outcomes(raw: &raw::Service, report: &mut Report<'_>) -> OutcomeTable {
     let mut table = OutcomeTable::default();
     let Some(given) = raw.outcome.as_ref().map(Given::get) else { return table };
-    let mut named: BTreeMap<u16, &str> = BTreeMap::new();
+    let mut named: BTreeMap<String, &str> = BTreeMap::new();
     for (key, list, outcome) in [
         ("good", &given.good, Outcome::Good),
         ("request", &given.request, Outcome::Request),
@@ -56,14 +62,27 @@ pub(super) fn outcomes(raw: &raw::Service, report: &mut Report<'_>) -> OutcomeTa
         ("failed", &given.failed, Outcome::Failed(Fault::Status)),
     ] {
         for statuses in list.iter().flatten() {
-            let Statuses(range) = statuses.get();
-            let twice = range.clone().find_map(|status| Some((status, *named.get(&status)?)));
-            if let Some((status, other)) = twice.filter(|(_, other)| *other != key) {
-                let wrong = format!("outcome.{key} contains {status}, and so does outcome.{other}");
+            let names: Vec<String> = match statuses.get() {
+                Statuses::Http(range) => {
+                    table.set(range.clone(), outcome);
+                    range.clone().map(|status| status.to_string()).collect()
+                }
+                Statuses::Grpc(code) => {
+                    table.set_grpc(*code, outcome);
+                    if !is_grpc(raw) {
+                        let wrong = format!("outcome.{key} contains a code of gRPC");
+                        let fix = "set protocol = \"grpc\", or use a status of HTTP";
+                        report.error(&statuses.span(), &wrong, fix);
+                    }
+                    vec![CODES[usize::from(*code)].to_owned()]
+                }
+            };
+            let twice = names.iter().find_map(|name| Some((name, *named.get(name)?)));
+            if let Some((name, other)) = twice.filter(|(_, other)| *other != key) {
+                let wrong = format!("outcome.{key} contains {name}, and so does outcome.{other}");
                 report.error(&statuses.span(), &wrong, "remove it from one of them");
             }
-            named.extend(range.clone().map(|status| (status, key)));
-            table.set(range.clone(), outcome);
+            named.extend(names.into_iter().map(|name| (name, key)));
         }
     }
     table
@@ -102,6 +121,29 @@ mod tests {
             (200, Outcome::Good),
         ] {
             assert_eq!(status(code), outcome, "{code}");
+        }
+    }
+
+    #[test]
+    fn codes_of_grpc_have_names_and_require_the_protocol() {
+        let text = |protocol: &str, codes: &str| {
+            format!(
+                "[[service]]\nname = \"a\"\npolicy = \"random\"\nprotocol = \"{protocol}\"\n\
+                 outcome = {{ failed = [\"DATA_LOSS\"], {codes} }}\n\
+                 [[service.shard]]\nname = \"0\"\nreplicas = [\"127.0.0.1:9001\"]\n"
+            )
+        };
+        let good = parse("test", &text("grpc", "request = [\"UNAVAILABLE\"]"));
+        let outcomes = &good.unwrap_or_else(|errors| panic!("{errors}")).services[0].outcomes;
+        let found = [15, 14, 8].map(|code| outcomes.grpc(code));
+        assert_eq!(found, [Outcome::Failed(Fault::Status), Outcome::Request, Outcome::Refused]);
+        for (protocol, codes, wrong) in [
+            ("h2", "", "protocol = \"grpc\""),
+            ("grpc", "good = [\"DATA_LOSS\"]", "and so does"),
+            ("grpc", "good = [\"data_loss\"]", "UNAVAILABLE"),
+        ] {
+            let errors = parse("test", &text(protocol, codes)).expect_err("an error").to_string();
+            assert!(errors.contains(wrong), "{errors}");
         }
     }
 }

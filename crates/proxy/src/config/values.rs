@@ -8,6 +8,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Range, RangeInclusive};
 
+use curtail_http::grpc::CODES;
 use curtail_kernel::{STATUSES, duration};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -279,14 +280,21 @@ impl JsonSchema for AutoOr {
 
 /// A range of statuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Statuses(pub(super) RangeInclusive<u16>);
+pub(super) enum Statuses {
+    Http(RangeInclusive<u16>),
+    /// A status code of gRPC.
+    Grpc(u16),
+}
 
 impl Statuses {
-    const FIX: &'static str =
-        "write a status from 100 to 599, or a text like \"4xx\" or \"502-599\"";
+    const FIX: &'static str = "write a status from 100 to 599, a text like \"4xx\" or \"502-599\", or a code of gRPC \
+         like \"UNAVAILABLE\"";
 
-    /// Parses `404`, `4xx` or `502-599`.
+    /// Parses `404`, `4xx`, `502-599` or `UNAVAILABLE`.
     fn read(text: &str) -> Option<Self> {
+        if let Some(code) = CODES.iter().position(|name| *name == text) {
+            return Some(Self::Grpc(code as u16));
+        }
         let range = match text.strip_suffix("xx") {
             Some(class) => {
                 let from = class.parse::<u16>().ok()?.checked_mul(100)?;
@@ -298,7 +306,7 @@ impl Statuses {
             }
         };
         let fits = |status| STATUSES.contains(status);
-        (fits(range.start()) && fits(range.end()) && !range.is_empty()).then_some(Self(range))
+        (fits(range.start()) && fits(range.end()) && !range.is_empty()).then_some(Self::Http(range))
     }
 }
 
@@ -325,7 +333,8 @@ impl JsonSchema for Statuses {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let text = json_schema!({ "type": "string", "pattern": "^([1-5]xx|[1-5][0-9]{2}(-[1-5][0-9]{2})?)$" });
-        json_schema!({ "anyOf": [{ "type": "integer", "minimum": 100, "maximum": 599 }, text] })
+        let status = json_schema!({ "type": "integer", "minimum": 100, "maximum": 599 });
+        json_schema!({ "anyOf": [status, text, { "enum": CODES }] })
     }
 }
 

@@ -8,12 +8,13 @@ use std::pin::{Pin, pin};
 
 use bytes::Bytes;
 use curtail_http::Pieces;
+use curtail_http::grpc::{PREVIOUS_ATTEMPTS, TIMEOUT, parse_timeout};
 use curtail_http::h1::server::{Connection, ServerError};
 use curtail_http::h1::{Framing, Reject, RequestHead, Version};
 use curtail_kernel::stage::Priority;
 use curtail_net::Stream;
 use curtail_runtime::http::{
-    Http, PRIORITY, Payload, Protocol, Request, Response, priority, type_of_service,
+    Call, Http, PRIORITY, Payload, Protocol, Request, Response, priority, type_of_service,
 };
 use curtail_runtime::stage::{Permit, Stage};
 use curtail_runtime::{Cell, Query, QueryError, QueryResponse, marks};
@@ -29,7 +30,6 @@ use crate::metrics::{Rejection, RequestOutcome};
 use crate::route::{Router, Target};
 use crate::sidecar::{Fields, Hop};
 use crate::state::{Proxy, Service};
-use curtail_flow::metadata::{GRPC_TIMEOUT, parse_timeout};
 
 /// Serves HTTP/1.1. Returns the stream and the bytes that were read from it if the client uses
 /// HTTP/2.
@@ -158,7 +158,7 @@ pub(super) async fn handle<F: Front>(
     };
     query.request = query.request.watched(hop.watch());
     query.deadline = hop.deadline().or_else(|| {
-        let timeout = head.header(GRPC_TIMEOUT.as_str()).filter(|_| client.is_grpc())?;
+        let timeout = head.header(TIMEOUT.as_str()).filter(|_| client.is_grpc())?;
         now.checked_add(parse_timeout(timeout)?)
     });
     // Bodies wait in the rendered request from here on.
@@ -213,7 +213,7 @@ async fn exchange<F: Front>(
     here: &Here<'_>,
     client: &mut F,
     (service, shard): (&Service, usize),
-    (mut hop, query): (Hop<'_>, Query<Request>),
+    (mut hop, mut query): (Hop<'_>, Query<Request>),
     (head, now): (RequestHead, Instant),
 ) -> Result<(), Cut> {
     let (is_head, version) = (head.is_head(), head.version());
@@ -222,11 +222,17 @@ async fn exchange<F: Front>(
         // The link is a stage, too, if it has bands.
         client.set_type_of_service(type_of_service(priority));
     }
-    drop(head);
     let (cell, group) = service.shard(shard);
     let running = service.metrics.started(now);
     let deadline = now + service.config.timeout;
     let deadline = query.deadline.map_or(deadline, |own| own.min(deadline));
+    if service.config.settings.grpc {
+        let previous = head.header(PREVIOUS_ATTEMPTS.as_str());
+        let previous = previous.and_then(|value| std::str::from_utf8(value).ok()?.parse().ok());
+        let call = Call { deadline, previous_attempts: previous.unwrap_or(0) };
+        query.request = query.request.call_of_grpc(call);
+    }
+    drop(head);
     let query = query.to_group(group);
     // A connection has one request at a time.
     let id = std::ptr::from_ref(client).addr() as u64;

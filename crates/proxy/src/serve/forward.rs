@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
+use curtail_http::grpc::{PREVIOUS_ATTEMPTS, TIMEOUT};
 use curtail_http::h1::{Joined, Relayed, RequestHead, WriteError};
 use curtail_net::{Endpoint, Stream};
 use curtail_runtime::http::Payload;
@@ -56,7 +57,8 @@ pub(super) fn is_looping(head: &RequestHead) -> bool {
 ///
 /// Fields that are about the client's connection stay behind (RFC 9110 §7.6.1). The client's address
 /// joins `X-Forwarded-For`, and `Via` says that we passed it on (RFC 9110 §7.6.3). The client's
-/// `X-Forwarded-Proto` is replaced, because replicas may trust it. `fields` has what a sidecar changes.
+/// `X-Forwarded-Proto` is replaced, because replicas may trust it. A call of gRPC loses the fields
+/// that each copy states anew ([`http::Call`]). `fields` has what a sidecar changes.
 pub(super) fn render(
     (head, body): (&RequestHead, Payload),
     target: &Target,
@@ -81,12 +83,18 @@ pub(super) fn render(
     // Some servers take `_` for `-`.
     let is_proto =
         |(byte, of): (&u8, &u8)| byte.eq_ignore_ascii_case(of) || (byte, of) == (&b'_', &b'-');
+    // Every copy of a call states these fields anew.
+    let is_grpc = service.settings.grpc;
     // The length rules out most fields before any comparison.
     let replaced = |name: &[u8]| match name.len() {
         4 => name.eq_ignore_ascii_case(b"host"),
-        12 => id.is_some() && name.eq_ignore_ascii_case(b"x-request-id"),
+        12 => {
+            id.is_some() && name.eq_ignore_ascii_case(b"x-request-id")
+                || is_grpc && name.eq_ignore_ascii_case(TIMEOUT.as_str().as_bytes())
+        }
         15 => name.eq_ignore_ascii_case(b"x-forwarded-for"),
         17 => name.iter().zip(b"x-forwarded-proto").all(is_proto),
+        26 => is_grpc && name.eq_ignore_ascii_case(PREVIOUS_ATTEMPTS.as_str().as_bytes()),
         _ => false,
     };
     let keep = |name: &[u8]| !replaced(name) && fields.keeps(name);
@@ -94,7 +102,8 @@ pub(super) fn render(
     let path = peer.client.map(|_| (&b"x-forwarded-for"[..], &*path));
     let id = id.as_deref().map(|id| (&b"x-request-id"[..], id));
     let ours = [(&b"x-forwarded-proto"[..], peer.proto.as_bytes()), (&b"via"[..], via)];
-    let added = fields.added().chain(path).chain(id).chain(ours);
+    let added =
+        fields.added().filter(|(name, _)| !replaced(name)).chain(path).chain(id).chain(ours);
     let headers = Joined(relayed, added);
     let is_whole = body.is_whole();
     let rendered = http::Request::new(

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use curtail_flow::Rejected;
 use curtail_http::Timer;
+use curtail_http::grpc::PUSH_BACK;
 use curtail_http::h1::server::ServerError;
 use curtail_http::h1::{BodyLength, Framing, Joined, Relayed, ResponseHead};
 use curtail_runtime::http::{Body, BodyReceiver, Http, Response};
@@ -79,7 +80,7 @@ pub(super) async fn text<F: Front>(
     fields: &Fields,
 ) -> Result<(), ServerError> {
     if client.is_grpc() {
-        return grpc_error(client, status, text).await;
+        return grpc_error(client, status, text, retry_after, fields).await;
     }
     let line = format!("{text}\n");
     let headers = [(&b"content-type"[..], &b"text/plain; charset=utf-8"[..])];
@@ -89,13 +90,25 @@ pub(super) async fn text<F: Front>(
     client.send_whole(line.into()).await
 }
 
-/// An error of our own for a client of gRPC, as a response that consists of a head alone.
-async fn grpc_error<F: Front>(client: &mut F, status: u16, text: &str) -> Result<(), ServerError> {
+/// An error of our own for a client of gRPC, as a response that consists of a head alone. A client
+/// that may retry gets the pause as push-back (gRFC A6).
+async fn grpc_error<F: Front>(
+    client: &mut F,
+    status: u16,
+    text: &str,
+    retry_after: Option<&str>,
+    fields: &Fields,
+) -> Result<(), ServerError> {
     let code = grpc_code(status).to_string();
     let text = utf8_percent_encode(text, CONTROLS).to_string();
-    let fields =
+    let pause = retry_after.map(|seconds| format!("{seconds}000"));
+    let push_back = PUSH_BACK;
+    let pause = pause.as_deref().map(|ms| (push_back.as_str(), ms));
+    let own =
         [("content-type", "application/grpc"), ("grpc-status", &code), ("grpc-message", &text)];
-    client.start_response(200, fields, BodyLength::Known(0))?;
+    let own = own.into_iter().chain(pause);
+    let own = own.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    client.start_response(200, own.chain(fields.added()), BodyLength::Known(0))?;
     client.finish_body(None).await
 }
 

@@ -1,5 +1,7 @@
 //! Tests what the status of gRPC decides, and the errors of the proxy for clients of gRPC.
 
+use std::time::Duration;
+
 use http::Request;
 
 use crate::harness::http2::{Act, Backend2, Http2Client, Reply, values};
@@ -16,9 +18,26 @@ fn call(method: &str) -> Request<()> {
 
 /// A response with a body, and a status in its trailers.
 fn status(code: &'static str) -> Vec<Act> {
+    pushed(code, "60000")
+}
+
+fn pushed(code: &'static str, push_back: &'static str) -> Vec<Act> {
+    message(b"hello".into(), vec![("grpc-status", code), ("grpc-retry-pushback-ms", push_back)])
+}
+
+fn message(body: Vec<u8>, trailers: Vec<(&'static str, &'static str)>) -> Vec<Act> {
     let kind = vec![("content-type", "application/grpc".to_owned())];
-    let trailers = vec![("grpc-status", code), ("grpc-retry-pushback-ms", "60000")];
-    vec![Act::Head(200, kind, false), Act::Data(b"hello".into(), false), Act::Trailers(trailers)]
+    vec![Act::Head(200, kind, false), Act::Data(body, false), Act::Trailers(trailers)]
+}
+
+/// A status without a body.
+fn head_only(code: &str, push_back: &str) -> Vec<Act> {
+    let fields = [
+        ("content-type", "application/grpc"),
+        ("grpc-status", code),
+        ("grpc-retry-pushback-ms", push_back),
+    ];
+    vec![Act::Head(200, fields.map(|(name, value)| (name, value.to_owned())).into(), true)]
 }
 
 async fn replicas(lines: &str, backends: &[&Backend2]) -> (Proxy, Http2Client) {
@@ -56,6 +75,118 @@ async fn a_unary_call_is_repeated_if_the_status_is_a_failure_of_the_replica() {
 }
 
 #[tokio::test]
+async fn a_server_can_forbid_that_a_call_is_repeated() {
+    type Script = fn() -> Vec<Act>;
+    for (first, repeated) in [
+        ((|| pushed("14", "0")) as Script, true),
+        (|| pushed("14", "-1"), false),
+        (|| pushed("14", "never"), false),
+        (|| head_only("14", "0"), true),
+        (|| head_only("14", "-1"), false),
+    ] {
+        let bad = Backend2::new(move |_| first()).await;
+        let good = Backend2::new(|_| status("0")).await;
+        let (_proxy, client) = replicas(UNARY, &[&bad, &good]).await;
+        let mut codes = Vec::new();
+        for _ in 0..2 {
+            codes.push(code(&client.send(call("Query"), b"").await.expect("a reply")));
+        }
+        codes.sort_unstable();
+        assert_eq!(codes, if repeated { ["0", "0"] } else { ["0", "14"] });
+        assert!(repeated || bad.seen().len() == 1);
+    }
+}
+
+#[tokio::test]
+async fn each_copy_states_its_number_and_the_time_that_is_left() {
+    let bad = Backend2::new(|_| status("14")).await;
+    let good = Backend2::new(|_| status("0")).await;
+    let (_proxy, client) = replicas(UNARY, &[&bad, &good]).await;
+    let left = |seen: &crate::harness::http2::Seen2| {
+        let values = seen.header("grpc-timeout");
+        let [value] = values[..] else { panic!("one timeout: {values:?}") };
+        curtail_http::grpc::parse_timeout(value.as_bytes()).expect("a timeout")
+    };
+    let mut attempts = Vec::new();
+    for previous in [None, Some("2")] {
+        let mut request = call("Query");
+        request.headers_mut().insert("grpc-timeout", "3S".parse().expect("a value"));
+        if let Some(previous) = previous {
+            let value = previous.parse().expect("a value");
+            request.headers_mut().insert("grpc-previous-rpc-attempts", value);
+        }
+        assert_eq!(code(&client.send(request, b"").await.expect("a reply")), "0");
+    }
+    // The first call is the one that meets the server that refuses.
+    for seen in bad.seen().iter().chain(&good.seen()) {
+        assert!(left(seen) < Duration::from_secs(3), "{:?}", left(seen));
+        attempts.push(seen.header("grpc-previous-rpc-attempts").concat());
+    }
+    assert_eq!(attempts, ["", "1", "2"]);
+    assert!(left(&good.seen()[0]) < left(&bad.seen()[0]), "the deadline is that of all attempts");
+
+    // A call without a deadline gets that of the service.
+    client.send(call("Query"), b"").await.expect("a reply");
+    assert!(left(&good.seen()[2]) <= Duration::from_secs(99));
+}
+
+#[tokio::test]
+async fn the_file_decides_the_outcome_of_a_status() {
+    let lines = format!("{UNARY}\noutcome = {{ refused = [\"ABORTED\"], request = [14] }}");
+    let lines = lines.replace("[14]", "[\"UNAVAILABLE\"]");
+    for (first, repeated) in [("10", true), ("14", false)] {
+        let bad = Backend2::new(move |_| status(first)).await;
+        let good = Backend2::new(|_| status("0")).await;
+        let (_proxy, client) = replicas(&lines, &[&bad, &good]).await;
+        let mut codes = Vec::new();
+        for _ in 0..2 {
+            codes.push(code(&client.send(call("Query"), b"").await.expect("a reply")));
+        }
+        codes.sort_unstable();
+        assert_eq!(codes, if repeated { ["0", "0"] } else { ["0", first] });
+    }
+}
+
+#[tokio::test]
+async fn probes_call_the_health_service_of_grpc() {
+    const CHECK: &str = "/grpc.health.v1.Health/Check";
+    fn respond(name: &str) -> Vec<Act> {
+        let ok = |body: &[u8]| message(body.into(), vec![("grpc-status", "0")]);
+        match name {
+            "SERVING" => ok(&[0, 0, 0, 0, 2, 8, 1]),
+            "NOT_SERVING" => ok(&[0, 0, 0, 0, 2, 8, 2]),
+            "no message" => ok(b""),
+            "UNIMPLEMENTED" => head_only("12", "0"),
+            "NOT_FOUND" => head_only("5", "0"),
+            _ => vec![Act::Head(404, vec![], true)],
+        }
+    }
+    for (name, up) in [
+        ("SERVING", true),
+        ("NOT_SERVING", false),
+        ("no message", false),
+        ("UNIMPLEMENTED", true),
+        ("NOT_FOUND", false),
+        ("no gRPC", false),
+    ] {
+        let probed = Backend2::new(move |seen| {
+            assert_eq!((seen.path(), &seen.body[..]), (CHECK, &b"\0\0\0\0\x05\x0a\x03a.B"[..]));
+            respond(name)
+        })
+        .await;
+        let spare = Backend2::new(|_| respond("SERVING")).await;
+        let health = "health = { grpc = \"a.B\", interval = \"5ms\" }";
+        let lines = format!("protocol = \"grpc\"\npolicy = \"round-robin\"\n{health}");
+        let addresses = [probed.address, spare.address];
+        let proxy = Proxy::start(&config("", &service(&lines, &addresses))).await;
+        eventually("probes", async || probed.seen().len() >= 4).await;
+        let replica = probed.address.to_string();
+        let is_up = async || proxy.count("curtail_server_up", &[("server", &*replica)]).await == 1;
+        eventually(name, async || is_up().await == up).await;
+    }
+}
+
+#[tokio::test]
 async fn a_call_that_is_not_unary_is_streamed_and_sent_once() {
     let bad = Backend2::new(|_| status("14")).await;
     let (proxy, client) = replicas(UNARY, &[&bad]).await;
@@ -85,6 +216,19 @@ async fn errors_of_the_proxy_are_statuses_of_grpc() {
         assert!(reply.body.is_empty() && reply.trailers.is_none());
         assert!(!values(&reply.fields, "grpc-message").is_empty());
     }
+}
+
+#[tokio::test]
+async fn a_call_that_is_shed_is_pushed_back() {
+    let busy = Backend2::new(|_| vec![Act::Hang]).await;
+    let (_proxy, client) =
+        replicas(&format!("{UNARY}\nqueue = 0\nslots = 1").replace("round-robin", "psq"), &[&busy])
+            .await;
+    let _first = client.start(call("Query"), true).await;
+    busy.has_seen(1).await;
+    let shed = client.send(call("Query"), b"").await.expect("a reply");
+    assert_eq!(code(&shed), "14");
+    assert_eq!(values(&shed.fields, "grpc-retry-pushback-ms"), ["1000"]);
 }
 
 #[tokio::test]

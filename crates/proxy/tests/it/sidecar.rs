@@ -10,6 +10,7 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use crate::harness::http2::{Backend2, Http2Client, request, values};
 use crate::harness::{Backend, Client, HELLO, Proxy, Response, config, eventually, service};
 
 const INGRESS: &str = "name = \"app\"\nflow = \"ingress\"";
@@ -332,4 +333,21 @@ async fn calls_are_at_their_own_address_only_and_go_on_while_the_proxy_drains() 
     drop(client);
     drop(second);
     assert_eq!(chain.front.ended().await, 0);
+}
+
+#[tokio::test]
+async fn metadata_crosses_http2_in_both_directions() {
+    let app = Backend2::responding("hello").await;
+    let proxy = sidecar(TENANTS, "protocol = \"h2\"", app.address, "").await;
+    let client = Http2Client::connect(proxy.http).await;
+    let mut call = request("GET", "/");
+    let member = "curtail=1:a:0:0:0:0:beef:186a0".parse().expect("a value");
+    call.headers_mut().insert("baggage", member);
+    let reply = client.send(call, b"").await.expect("a reply");
+    assert_eq!((reply.status, reply.text().as_str()), (200, "hello"));
+    let rate = values(&reply.fields, "curtail-rate");
+    assert!(rate.first().is_some_and(|rate| parse_rate(rate).is_some()), "{rate:?}");
+    let seen = app.seen();
+    assert!(seen[0].header("baggage").concat().starts_with("curtail=1:a:"), "{seen:?}");
+    assert_eq!(workflow(&proxy, "a").await["admitted"], 1);
 }

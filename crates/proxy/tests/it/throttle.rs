@@ -1,7 +1,8 @@
 //! Tests the stage in front of a replica that does not run a stage itself. The tests check how many
 //! concurrent requests the replica gets, in which order it gets them, and which ones are purged.
 
-use crate::harness::{Backend, Client, HELLO, Proxy, eventually};
+use crate::harness::http2::{Act, Backend2, Http2Client, Seen2, request, whole};
+use crate::harness::{Backend, Client, HELLO, Proxy, config, eventually, service};
 
 const PUSHES: &str = "policy = \"least-outstanding\"\ncancel = \"reset\"";
 
@@ -100,4 +101,31 @@ async fn automatic_slots_begin_at_one() {
         assert_eq!(proxy.get("/").await.text(), "hello");
     }
     assert_eq!(proxy.metric("curtail_stage_slots", &[]).await, 1.0, "nothing waited");
+}
+
+#[tokio::test]
+async fn streams_of_http2_take_the_slots_of_the_stage_by_their_priorities() {
+    let backend = Backend2::new(|_| [vec![Act::Gate], whole("hello")].concat()).await;
+    let lines = format!("{PUSHES}\nprotocol = \"h2\"\nthrottle = 1");
+    let proxy = Proxy::start(&config("", &service(&lines, &[backend.address]))).await;
+    let client = Http2Client::connect(proxy.http).await;
+    let mut streams = Vec::new();
+    for (at, (path, urgency)) in
+        [("/first", "u=3"), ("/duplicate", "u=7"), ("/second", "u=1")].into_iter().enumerate()
+    {
+        let mut head = request("GET", path);
+        head.headers_mut().insert("priority", urgency.parse().expect("a value"));
+        streams.push(client.start(head, true).await);
+        match at {
+            0 => backend.has_seen(1).await,
+            _ => waiting(&proxy, at as f64).await,
+        }
+    }
+    backend.open(3);
+    for stream in streams {
+        assert_eq!(stream.reply().await.expect("a reply").text(), "hello");
+    }
+    let seen = backend.seen();
+    let paths: Vec<&str> = seen.iter().map(Seen2::path).collect();
+    assert_eq!(paths, ["/first", "/second", "/duplicate"]);
 }

@@ -8,6 +8,7 @@ use curtail_http::h1::{HeaderLines, ResponseHead, WriteError, check_request_line
 use curtail_kernel::ServerId;
 use http::HeaderMap;
 
+use super::grpc::Call;
 use super::pipe::{BodyReceiver, BodySender, pipe};
 use super::upload::Source;
 use crate::failure::Failure;
@@ -27,6 +28,7 @@ struct Parts {
     body: Payload,
     may_repeat: bool,
     is_unary: bool,
+    call: Option<Call>,
     watch: Option<Arc<dyn Watch>>,
 }
 
@@ -115,8 +117,16 @@ impl Request {
         text.extend_from_slice(target.as_bytes());
         let (method_end, target_end) = (method.len(), text.len());
         write_lines(&mut text, headers)?;
-        let (body, is_unary, watch) = (body.into(), false, None);
-        let parts = Parts { text, method_end, target_end, body, may_repeat, is_unary, watch };
+        let parts = Parts {
+            text,
+            method_end,
+            target_end,
+            body: body.into(),
+            may_repeat,
+            is_unary: false,
+            call: None,
+            watch: None,
+        };
         Ok(Self(Arc::new(parts)))
     }
 
@@ -147,6 +157,10 @@ impl Request {
         self.0.is_unary
     }
 
+    pub(super) fn call(&self) -> Option<&Call> {
+        self.0.call.as_ref()
+    }
+
     pub(super) fn watch(&self) -> Option<&dyn Watch> {
         self.0.watch.as_deref()
     }
@@ -160,6 +174,13 @@ impl Request {
     #[must_use]
     pub fn unary(mut self, is_unary: bool) -> Self {
         Arc::make_mut(&mut self.0).is_unary = is_unary;
+        self
+    }
+
+    /// Returns the same request as a call of gRPC.
+    #[must_use]
+    pub fn call_of_grpc(mut self, call: Call) -> Self {
+        Arc::make_mut(&mut self.0).call = Some(call);
         self
     }
 

@@ -18,7 +18,8 @@ mod retry_after;
 mod upload;
 mod upstream;
 
-pub use health::{Health, watch};
+pub use grpc::Call;
+pub use health::{Health, Probe, watch};
 pub use load_report::{LoadReport, ORCA, SERVER_TIMING};
 pub use message::{Body, Payload, Request, Response, Watch};
 pub use pipe::{BodyReceiver, BodySender};
@@ -27,11 +28,15 @@ pub use upload::Source;
 pub use upstream::{Protocol, Replica, Upstream};
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use curtail_http::h1::{Framing, Limits};
-use curtail_kernel::{Outcome, OutcomeTable, Role, ServerId, grpc_outcome};
+use curtail_http::grpc::PushBack;
+use curtail_http::h1::{Framing, Limits, ResponseHead};
+use curtail_kernel::{Outcome, OutcomeTable, Role, ServerId};
+
+use http::HeaderMap;
 
 use crate::failure::Failure;
 use crate::transport::{CopyDriver, CopyHandle, Head, Tail, Transport};
@@ -98,7 +103,7 @@ impl Default for Settings {
 pub struct Http {
     upstreams: Vec<Upstream>,
     settings: Settings,
-    outcomes: OutcomeTable,
+    outcomes: Arc<OutcomeTable>,
     probe_path: Option<String>,
 }
 
@@ -108,7 +113,7 @@ impl Http {
     pub fn new<R: Into<Replica>>(servers: impl IntoIterator<Item = R>, settings: Settings) -> Self {
         let upstream = |replica: R| Upstream::new(replica.into(), settings);
         let upstreams = servers.into_iter().map(upstream).collect();
-        Self { upstreams, settings, outcomes: OutcomeTable::default(), probe_path: None }
+        Self { upstreams, settings, outcomes: Arc::default(), probe_path: None }
     }
 
     /// Sets the path on which servers respond to load probes, for policies that send them.
@@ -121,7 +126,7 @@ impl Http {
     /// Sets the table of the outcomes of responses.
     #[must_use]
     pub fn with_outcomes(mut self, outcomes: OutcomeTable) -> Self {
-        self.outcomes = outcomes;
+        self.outcomes = Arc::new(outcomes);
         self
     }
 
@@ -150,14 +155,15 @@ impl Http {
             watch.received(server, &head);
         }
         let mut outcome = self.outcome(head.status());
-        if self.settings.grpc && outcome == Outcome::Good {
-            // A response without a body has its status in the head.
-            outcome = grpc::status(&head).map_or(Outcome::Good, grpc_outcome);
+        let is_call = self.settings.grpc && outcome == Outcome::Good;
+        // A response without a body has its status in the head.
+        let code = if is_call { grpc::status(&head) } else { None };
+        if let Some(code) = code {
+            outcome = self.outcomes.grpc(code);
         }
         // A server that refuses or fails reports what that took, and not what the work takes.
         let reports = self.settings.load_reports && outcome == Outcome::Good;
         let feedback = if reports { LoadReport::of(&head).feedback() } else { None };
-        let retry_after = if outcome == Outcome::Refused { retry_after::of(&head) } else { None };
         let mut read = Bytes::new();
         if request.is_unary() || self.is_small(head.framing()) {
             let limit = usize::try_from(self.settings.whole_bytes).unwrap_or(usize::MAX);
@@ -165,28 +171,38 @@ impl Http {
             if is_whole {
                 let trailers = poll_fn(|context| incoming.poll_trailers(context)).await?;
                 incoming.release();
-                if self.settings.grpc && outcome == Outcome::Good {
-                    outcome = grpc::end(&head, trailers.as_deref())?;
+                if is_call {
+                    outcome = grpc::outcome(&self.outcomes, code, trailers.as_deref())?;
                 }
-                let pushed = !outcome.wins() && self.settings.grpc;
-                let pushed = if pushed { grpc::push_back(trailers.as_deref()) } else { None };
-                let retry_after = retry_after.or(pushed);
+                let push_back = self.push_back(outcome, &head, trailers.as_deref());
                 let response = Response { head, body: Body::Whole(body, trailers) };
-                return Ok(Head { response, outcome, retry_after, feedback, tail: None });
+                return Ok(Head { response, outcome, push_back, feedback, tail: None });
             }
             read = body;
         }
         let (sender, receiver) = pipe(self.settings.response_buffer);
-        let has_status = grpc::status(&head).is_none() && self.settings.grpc;
-        let relay = Relay::new(incoming, sender, self.settings, copy, read, has_status);
+        let table = (is_call && code.is_none()).then(|| Arc::clone(&self.outcomes));
+        let relay = Relay::new(incoming, sender, self.settings, copy, read, table);
         let tail: Tail = Box::pin(relay);
-        Ok(Head {
-            response: Response { head, body: Body::Stream(receiver) },
-            outcome,
-            retry_after,
-            feedback,
-            tail: Some(tail),
-        })
+        let push_back = self.push_back(outcome, &head, None);
+        let response = Response { head, body: Body::Stream(receiver) };
+        Ok(Head { response, outcome, push_back, feedback, tail: Some(tail) })
+    }
+
+    /// What a server that did not do the work demands.
+    fn push_back(
+        &self,
+        outcome: Outcome,
+        head: &ResponseHead,
+        trailers: Option<&HeaderMap>,
+    ) -> Option<PushBack> {
+        if outcome.wins() {
+            return None;
+        }
+        let pushed = if self.settings.grpc { grpc::push_back(head, trailers) } else { None };
+        let is_refused = outcome == Outcome::Refused;
+        let after = || retry_after::of(head).filter(|_| is_refused).map(PushBack::After);
+        pushed.or_else(after)
     }
 
     fn is_small(&self, framing: Framing) -> bool {
@@ -208,10 +224,15 @@ impl Transport for Http {
         request: Request,
         copy: CopyHandle,
     ) -> Result<Head<Response>, Failure> {
-        if !self.settings.priorities || copy.role() == Role::Primary {
-            return self.send_as(server, request, b"", copy).await;
+        let mut lines = Vec::new();
+        if let Some(call) = request.call() {
+            call.write_lines(copy.earlier(), &mut lines);
         }
-        match Box::pin(self.send_as(server, request, LOWEST, copy)).await {
+        if !self.settings.priorities || copy.role() == Role::Primary {
+            return self.send_as(server, request, &lines, copy).await;
+        }
+        lines.extend_from_slice(LOWEST);
+        match Box::pin(self.send_as(server, request, &lines, copy)).await {
             Ok(head) if head.outcome.wins() => Ok(head),
             // A server that gives up a duplicate does what it should.
             _ => Err(Failure::GivenUp),

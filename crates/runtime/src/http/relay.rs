@@ -2,12 +2,13 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use curtail_http::Timer;
-use curtail_kernel::Outcome;
+use curtail_kernel::{Outcome, OutcomeTable};
 use http::HeaderMap;
 use tokio::time::Instant;
 
@@ -32,20 +33,20 @@ pub(super) struct Relay {
     /// The time since when no client wants the response.
     unwanted: Option<Instant>,
     body_ended: bool,
-    /// Whether the trailers contain the outcome.
-    has_status: bool,
+    /// The table of outcomes, if the trailers contain a status of gRPC.
+    grpc: Option<Arc<OutcomeTable>>,
 }
 
 impl Relay {
-    /// Relays the rest of a response after `read`, the part that has been read. `has_status` states
-    /// whether the trailers contain the outcome.
+    /// Relays the rest of a response after `read`, the part that has been read. `grpc` is the
+    /// table of outcomes if the trailers contain a status of gRPC.
     pub(super) fn new(
         incoming: Incoming,
         sender: BodySender,
         settings: Settings,
         copy: CopyHandle,
         read: Bytes,
-        has_status: bool,
+        grpc: Option<Arc<OutcomeTable>>,
     ) -> Self {
         let now = Instant::now();
         if !read.is_empty() {
@@ -60,7 +61,7 @@ impl Relay {
             last_progress: now,
             unwanted: None,
             body_ended: false,
-            has_status,
+            grpc,
         }
     }
 
@@ -149,10 +150,12 @@ impl Future for Relay {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let end = ready!(this.poll_end(context));
-        let result = match &end {
-            Ok(trailers) if this.has_status => grpc::outcome(trailers.as_deref()).map(Some),
-            Ok(_) => Ok(None),
-            Err(why) => Err(*why),
+        let result = match (&end, &this.grpc) {
+            (Ok(trailers), Some(table)) => {
+                grpc::outcome(table, None, trailers.as_deref()).map(Some)
+            }
+            (Ok(_), None) => Ok(None),
+            (Err(why), _) => Err(*why),
         };
         if let Some((incoming, sender)) = this.ends.take() {
             sender.end(end);
@@ -166,8 +169,8 @@ impl Future for Relay {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Weak;
     use std::sync::atomic::{AtomicU32, Ordering};
-    use std::sync::{Arc, Weak};
 
     use curtail_kernel::{CopyId, Role};
     use tokio::io::AsyncWriteExt as _;
@@ -208,10 +211,11 @@ mod tests {
         let (incoming, _) = upstream.exchange(&request, b"").await.unwrap();
         let heard = Arc::new(Heard::default());
         let cell = Arc::downgrade(&heard) as Weak<dyn Listener>;
-        let copy = CopyHandle { cell, copy: CopyId { serial: 0, slot: 0 }, role: Role::Primary };
+        let id = CopyId { serial: 0, slot: 0 };
+        let copy = CopyHandle { cell, copy: id, role: Role::Primary, earlier: 0 };
         // No client reads, so the buffer has no room for the second piece.
         let (sender, mut body) = pipe(1);
-        let relay = Relay::new(incoming, sender, settings, copy, Bytes::new(), false);
+        let relay = Relay::new(incoming, sender, settings, copy, Bytes::new(), None);
         let passing = tokio::spawn(relay);
         while heard.0.load(Ordering::Relaxed) < 3 {
             tokio::task::yield_now().await;

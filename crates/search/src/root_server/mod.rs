@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use curtail_kernel::{ConfigError, Core, Limits, Policy, ServerId, Topology, rng};
-use curtail_runtime::http::{Health, Http, Settings, watch};
+use curtail_runtime::http::{Health, Http, Probe, Settings, watch};
 use curtail_runtime::{Cell, Learning, Timers};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -137,7 +137,7 @@ fn cell(
 
 /// Starts a prober for each leaf.
 fn probe(cells: &[Cell<Http>]) -> JoinSet<()> {
-    let health = Health { path: Some("/health".to_owned()), ..Health::default() };
+    let health = Health { probe: Probe::Get("/health".to_owned()), ..Health::default() };
     let servers = cells.iter().flat_map(|cell| {
         let count = cell.look(Core::server_count);
         (0..).take(count).map(move |server| (cell.clone(), ServerId(server)))

@@ -300,6 +300,11 @@ impl Model {
                 self.open_paced(server.index()..server.index() + 1);
             }
             Event::RetryAfter { server, ns } => self.pause(server, ns),
+            Event::ForbidRetry { copy } => {
+                let query = self.copies.get(&copy).and_then(|copy| copy.query);
+                let query = query.and_then(|query| self.queries.get_mut(&query));
+                query.into_iter().for_each(|q| (q.may_retry, q.may_duplicate) = (false, false));
+            }
             Event::Tick => {
                 let closed = self.closed.iter_mut();
                 closed.for_each(|until| *until = until.filter(|&until| until > now));

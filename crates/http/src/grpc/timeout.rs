@@ -10,7 +10,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use http::header::HeaderValue;
 
-use super::GRPC_TIMEOUT;
+use super::TIMEOUT;
 
 /// The units and their lengths in ns, finest first.
 const UNITS: [(u8, u64); 6] = [
@@ -51,16 +51,17 @@ pub fn format_timeout(timeout: Duration) -> String {
 }
 
 /// Returns the remaining time of a call, from its headers.
-pub(crate) fn read(headers: &HeaderMap) -> Option<Duration> {
-    headers.get(GRPC_TIMEOUT).and_then(|value| parse_timeout(value.as_bytes()))
+#[must_use]
+pub fn read_timeout(headers: &HeaderMap) -> Option<Duration> {
+    headers.get(TIMEOUT).and_then(|value| parse_timeout(value.as_bytes()))
 }
 
 /// Writes the remaining time of a call, unless its headers contain a shorter one.
-pub(crate) fn shorten(headers: &mut HeaderMap, timeout: Duration) {
-    if read(headers).is_none_or(|own| own > timeout)
+pub fn shorten_timeout(headers: &mut HeaderMap, timeout: Duration) {
+    if read_timeout(headers).is_none_or(|own| own > timeout)
         && let Ok(value) = HeaderValue::try_from(format_timeout(timeout))
     {
-        headers.insert(GRPC_TIMEOUT, value);
+        headers.insert(TIMEOUT, value);
     }
 }
 
@@ -95,8 +96,8 @@ mod tests {
     fn a_shorter_timeout_of_the_call_itself_stays() {
         let mut headers = HeaderMap::new();
         for (ms, expected) in [(50, 50), (20, 20), (30, 20)] {
-            shorten(&mut headers, Duration::from_millis(ms));
-            assert_eq!(read(&headers), Some(Duration::from_millis(expected)));
+            shorten_timeout(&mut headers, Duration::from_millis(ms));
+            assert_eq!(read_timeout(&headers), Some(Duration::from_millis(expected)));
         }
     }
 
