@@ -9,6 +9,7 @@ use curtail_net::{Address, ClientTls, ServerTls};
 use curtail_runtime::http::{Http, Replica, Settings};
 use curtail_runtime::stage::Stage;
 use curtail_runtime::{Cell, Learning, Timers};
+use tokio::sync::Semaphore;
 
 use crate::StartError;
 use crate::certificates::{Certificates, ExpiryCollector};
@@ -49,6 +50,8 @@ pub(crate) struct Service {
     /// The stage in front of the replica. Duplicates wait in it behind all other requests, and
     /// leave it when their client disconnects.
     pub(crate) stage: Option<Stage>,
+    /// Has a permit for each tunnel that may be opened.
+    pub(crate) tunnels: Arc<Semaphore>,
     /// Present if the policy learns.
     pub(crate) learning: Option<Arc<Learning>>,
 }
@@ -108,6 +111,8 @@ impl Proxy {
                 let suspects = service.cells.iter().map(|(cell, _)| i64::from(cell.suspects()));
                 rescue.suspects.set(suspects.sum());
             }
+            let tunnels = service.config.tunnels.max - service.tunnels.available_permits();
+            service.metrics.tunnels.set(tunnels as i64);
             // The cells maintain the count. Several readers may store the same value.
             let refused = service.cells.iter().map(|(cell, _)| cell.look(Core::hedges_refused));
             let hedges_refused = service.metrics.hedges_refused.inner();
@@ -194,6 +199,7 @@ fn start(
                 config::Throttle::Slots(slots) => Stage::before(slots, queue),
             }
         }),
+        tunnels: Arc::new(Semaphore::new(service.tunnels.max)),
         learning: service.policy.learner(&service.limits).map(Learning::new).map(Arc::new),
     })
 }

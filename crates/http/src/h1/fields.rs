@@ -131,6 +131,11 @@ impl Fields {
         (parsed.version, parsed.framing, parsed.keep_alive) = (Version::Http2, framing, true);
     }
 
+    /// Returns whether `Connection` names anything but `close` and `keep-alive`.
+    pub(crate) fn connection_names(&self) -> bool {
+        self.0.connection_names
+    }
+
     /// Returns the version of the message.
     pub fn version(&self) -> Version {
         self.0.version

@@ -92,7 +92,7 @@ mod request;
 mod response;
 mod scan;
 pub mod server;
-mod token;
+pub(crate) mod token;
 mod write;
 
 pub use body::{BodyDecoder, BodyError, Decoded, IncompleteBody};

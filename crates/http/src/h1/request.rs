@@ -12,7 +12,7 @@ use crate::h1::limits::{HEADERS_MAX, Limits};
 use crate::h1::lines::{self, RequestLine};
 use crate::h1::reject::Reject;
 use crate::h1::scan::{ScanFault, head_end};
-use crate::h1::token::{is_token, is_token_byte};
+use crate::h1::token::{is_named, is_token, is_token_byte, list};
 
 /// The number of colons in the longest IPv6 address.
 const COLONS_MAX: usize = 8;
@@ -74,6 +74,22 @@ impl RequestHead {
             Some((authority, _)) => Some(authority.as_bytes()),
             None => self.header("host"),
         }
+    }
+
+    /// Returns the protocol to which the client wants to switch (RFC 9110 §7.8). Returns `None` for a
+    /// list of protocols, and for a request with a body or in HTTP/1.0.
+    pub fn upgrade(&self) -> Option<&str> {
+        let fields = &self.fields;
+        let has_body = fields.framing() != Framing::Empty;
+        if !fields.connection_names() || has_body || fields.version() == Version::Http10 {
+            return None;
+        }
+        let mut options = fields.values("connection").flat_map(list);
+        let mut protocols = fields.values("upgrade");
+        let (protocol, other) = (protocols.next()?, protocols.next());
+        let lists = options.any(|option| is_named(option, b"upgrade"));
+        let is_one = other.is_none() && protocol.split(|&byte| byte == b'/').all(is_token);
+        std::str::from_utf8(protocol).ok().filter(|_| lists && is_one)
     }
 
     /// Returns whether the client waits for `100 Continue` before it sends the body (RFC 9110

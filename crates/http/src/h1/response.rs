@@ -25,8 +25,8 @@ pub enum BadResponse {
     /// The status code is outside of 100 to 599 (RFC 9110 §15).
     #[error("status code {0}")]
     Status(u16),
-    /// The status is `101 Switching Protocols`, although upgrades are never requested.
-    #[error("101 although no upgrade was requested")]
+    /// The status is `101 Switching Protocols`, although this protocol was not requested.
+    #[error("101 for a protocol that was not requested")]
     Upgrade,
     /// There are more interim responses (1xx) than a client reads.
     #[error("more than {0} interim responses")]

@@ -38,6 +38,8 @@ pub enum Persistence {
     Close,
     /// `Connection: keep-alive`, which HTTP/1.0 clients require.
     KeepAlive,
+    /// `Connection: upgrade`. The caller passes `Upgrade` among the headers.
+    Upgrade,
 }
 
 /// Appends the head of an HTTP/1.1 request to `buf`. The caller passes `Host` among the headers.
@@ -173,6 +175,7 @@ fn write_end(buf: &mut BytesMut, body: BodyLength, persistence: Persistence) {
         Persistence::Default => {}
         Persistence::Close => put_field(buf, b"connection", b"close"),
         Persistence::KeepAlive => put_field(buf, b"connection", b"keep-alive"),
+        Persistence::Upgrade => put_field(buf, b"connection", b"upgrade"),
     }
     buf.extend_from_slice(b"\r\n");
 }

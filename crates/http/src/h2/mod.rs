@@ -6,13 +6,18 @@
 //! head, a small part of what the frames cost.
 
 pub mod server;
+mod tunnel;
+
+pub use tunnel::Tunnel;
 
 use std::task::{Context, Poll, ready};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use h2::SendStream;
+use h2::ext::Protocol;
 use http::header::{
-    CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, TE,
+    CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue,
+    SEC_WEBSOCKET_KEY, TE,
 };
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{request, response};
@@ -22,6 +27,8 @@ use crate::h1::{
     parse_request, parse_response,
 };
 
+use crate::h1::token::is_token;
+
 /// How the content types of gRPC begin.
 const GRPC: &[u8] = b"application/grpc";
 
@@ -29,16 +36,23 @@ const GRPC: &[u8] = b"application/grpc";
 const CONNECTION_SPECIFIC: [&str; 5] =
     ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
 
-/// Converts the head of a request. `ends` states whether the request has no body.
+/// Converts the head of a request. `ends` states whether the request has no body. An extended CONNECT
+/// (RFC 8441) becomes the GET request that asks for the same protocol by `Upgrade`.
 pub fn request_head(
     parts: &request::Parts,
     ends: bool,
     limits: &Limits,
 ) -> Result<RequestHead, Reject> {
     check_fields(&parts.headers).map_err(Reject::Malformed)?;
-    if parts.method == http::Method::CONNECT {
-        return Err(Reject::Connect);
-    }
+    let protocol = parts.extensions.get::<Protocol>().map(Protocol::as_str);
+    let method = match protocol {
+        Some(protocol) if !is_token(protocol.as_bytes()) => {
+            return Err(Reject::Malformed(":protocol is not a token"));
+        }
+        Some(_) => "GET",
+        None if parts.method == http::Method::CONNECT => return Err(Reject::Connect),
+        None => parts.method.as_str(),
+    };
     let authority = authority(parts)?;
     let target = match parts.uri.path_and_query() {
         Some(target) => target.as_str(),
@@ -47,17 +61,23 @@ pub fn request_head(
         None => return Err(Reject::Malformed(":path is missing")),
     };
     let mut text = BytesMut::with_capacity(512);
-    for part in [parts.method.as_str(), " ", target, " HTTP/1.1\r\nhost: "] {
+    for part in [method, " ", target, " HTTP/1.1\r\nhost: "] {
         text.put_slice(part.as_bytes());
     }
     text.put_slice(authority);
     text.put_slice(b"\r\n");
+    if let Some(protocol) = protocol {
+        put_line(&mut text, b"connection", b"upgrade");
+        put_line(&mut text, b"upgrade", protocol.as_bytes());
+    }
     put_fields(&mut text, &parts.headers);
     let head = parse_request(&mut text, limits)?;
     // The text ends with the empty line, so the parser needs no more bytes. Bytes after that line
     // would be a second request.
     let mut head = head.filter(|_| text.is_empty()).ok_or(Reject::Malformed("the head"))?;
-    let framing = framing(head.framing(), ends).ok_or(Reject::Malformed("content-length"))?;
+    // A tunnel is no body.
+    let framing = framing(head.framing(), ends || protocol.is_some())
+        .ok_or(Reject::Malformed("content-length"))?;
     head.set_http2(framing);
     Ok(head)
 }
@@ -180,6 +200,8 @@ pub struct Outgoing<'a> {
     pub lines: [&'a [u8]; 2],
     /// Length of the body, in bytes, if it is known.
     pub length: Option<u64>,
+    /// The protocol of a tunnel, which is requested by an extended CONNECT.
+    pub protocol: Option<&'a str>,
 }
 
 /// Converts the head of a request that is sent.
@@ -202,8 +224,17 @@ pub fn to_request(outgoing: &Outgoing<'_>) -> Result<http::Request<()>, WriteErr
     uri.authority = authority.transpose().map_err(|_| WriteError::FieldValue)?;
     uri.path_and_query = Some(path_and_query(outgoing.target)?);
     let mut request = http::Request::new(());
-    *request.method_mut() =
-        http::Method::from_bytes(outgoing.method.as_bytes()).map_err(|_| WriteError::Method)?;
+    *request.method_mut() = match outgoing.protocol {
+        Some(protocol) => {
+            // Only HTTP/1.1 has it (RFC 8441 §5).
+            headers.remove(SEC_WEBSOCKET_KEY);
+            request.extensions_mut().insert(Protocol::from(protocol));
+            http::Method::CONNECT
+        }
+        None => {
+            http::Method::from_bytes(outgoing.method.as_bytes()).map_err(|_| WriteError::Method)?
+        }
+    };
     *request.uri_mut() = http::Uri::from_parts(uri).map_err(|_| WriteError::Target)?;
     *request.version_mut() = http::Version::HTTP_2;
     *request.headers_mut() = headers;

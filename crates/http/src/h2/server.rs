@@ -13,7 +13,7 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use tokio::time::{Instant, timeout_at};
 
-use super::{GRPC, poll_room, to_response};
+use super::{GRPC, Tunnel, poll_room, to_response};
 use crate::h1::server::{ServerError, deadline, millis};
 use crate::h1::{BodyLength, HeaderLines, Limits, Reject, RequestHead, Timeouts};
 use crate::pieces::Pieces;
@@ -225,6 +225,13 @@ impl Exchange {
             self.response = Response::Over;
         }
         Ok(())
+    }
+
+    /// Returns the stream as a tunnel, after a response with a body was begun for a client that
+    /// requested a protocol.
+    pub fn into_tunnel(self) -> Option<Tunnel> {
+        let Response::Begun(sending) = self.response else { return None };
+        Some(Tunnel::new(self.body, sending))
     }
 
     /// Resets the stream, so that the client sees that its response is incomplete.

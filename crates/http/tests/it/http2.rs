@@ -204,7 +204,7 @@ fn a_response_keeps_its_parts_and_has_the_framing_of_its_frames() {
 }
 
 fn outgoing<'a>(method: &'a str, target: &'a str, lines: &'a [u8]) -> Outgoing<'a> {
-    Outgoing { method, target, secure: false, lines: [lines, b""], length: Some(0) }
+    Outgoing { method, target, secure: false, lines: [lines, b""], length: Some(0), protocol: None }
 }
 
 #[test]

@@ -36,6 +36,7 @@ mod service;
 mod shape;
 mod shards;
 mod tls;
+mod tunnels;
 mod upstream;
 mod values;
 

@@ -16,6 +16,7 @@ use crate::cost::Cost;
 
 pub(crate) use super::raw::{Cancel, FlowRole};
 pub use super::raw::{LogFormat, LogLevel};
+use super::tunnels::Tunnels;
 
 /// A valid configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,6 +125,7 @@ pub(crate) struct Service {
     pub(crate) request_id: bool,
     pub(crate) max_request_body: usize,
     pub(crate) replay_bytes: u64,
+    pub(crate) tunnels: Tunnels,
     /// Path of the load probes, if the policy sends them.
     pub(crate) probe: Option<String>,
     /// The stage in front of the replica. It is for replicas that cannot run a stage themselves.

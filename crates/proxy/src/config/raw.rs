@@ -311,6 +311,8 @@ pub(super) struct Service {
     pub(super) max_ejection_time: Maybe<Span>,
     /// How replicas are probed. `false` disables health probes.
     pub(super) health: Maybe<OrFalse<Health>>,
+    /// Connections that switch to another protocol, such as WebSocket. `false` permits none.
+    pub(super) tunnels: Maybe<OrFalse<Tunnels>>,
     /// Maximum number of waiting queries per shard. Additional queries are shed.
     #[schemars(extend("default" = 1024))]
     pub(super) queue: Maybe<u64>,
@@ -468,6 +470,22 @@ pub(super) struct Health {
     /// enough if it cannot connect.
     #[schemars(extend("default" = "500ms"))]
     pub(super) timeout: Maybe<Span>,
+}
+
+/// The limits on connections that switch to another protocol.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "{ protocols, max, idle_timeout } or false")]
+pub(super) struct Tunnels {
+    /// The protocols that clients may request with `Upgrade`, or with CONNECT over HTTP/2 (RFC 8441).
+    /// A request for another one is relayed without the request to switch.
+    #[schemars(extend("default" = ["websocket"]))]
+    pub(super) protocols: Option<Vec<Given<String>>>,
+    /// Maximum number of concurrent tunnels. Beyond it, a request to switch gets a 503.
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = 1_024))]
+    pub(super) max: Maybe<u64>,
+    /// A tunnel that has carried no bytes for this time is closed.
+    #[schemars(extend("default" = "1h"))]
+    pub(super) idle_timeout: Maybe<Span>,
 }
 
 /// The header in which requests declare the expected cost of their work.

@@ -11,7 +11,7 @@ use super::model::{Cancel, FlowRole, Route, Service, Throttle};
 use super::report::Report;
 use super::shape::closest;
 use super::values::{AutoOr, Given, OrFalse, each};
-use super::{check, flow, raw, shards, tls, upstream};
+use super::{check, flow, raw, shards, tls, tunnels, upstream};
 use crate::cost::Cost;
 
 /// Largest value of `max_request_body`, in bytes. Long bodies are never held in memory in full.
@@ -71,6 +71,7 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
         max_request_body,
         replay_bytes,
         probe: probe(raw, policy, at, report),
+        tunnels: tunnels::resolve(raw, report),
         servers,
         shards,
     }

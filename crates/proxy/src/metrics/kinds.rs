@@ -155,6 +155,8 @@ kinds! {
         MissingKey => "missing_key",
         AmbiguousKey => "ambiguous_key",
         UnknownShard => "unknown_shard",
+        /// The service permits no such tunnel, or has `tunnels.max` of them.
+        Tunnels => "tunnels",
     }
 }
 

@@ -57,6 +57,7 @@ pub(crate) struct ServiceMetrics {
     /// counted only as rejected.
     responses: ByKind<StatusClass, Counter>,
     request_duration: Durations,
+    pub(crate) tunnels: Gauge,
     pub(crate) hedges_refused: Counter,
     /// The slots of the stage in front of the replica, the requests that wait in it, and whether
     /// duplicates are paused.
@@ -209,6 +210,7 @@ impl ServiceMetrics {
             requests: families.each("requests", &labels, "outcome"),
             responses: families.each("responses", &labels, "code"),
             request_duration: families.add("request_duration", &labels),
+            tunnels: families.add("tunnels", &labels),
             hedges_refused: families.add("hedges_refused", &labels),
             stage: (spec.throttle).map(|_| {
                 ["stage_slots", "stage_waiting", "stage_duplicates_rest"]

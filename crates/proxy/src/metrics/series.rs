@@ -23,7 +23,7 @@ use super::kinds::Kind;
 
 /// All metrics with their help texts, in the order in which they are written. The names here do not
 /// include the prefix, the unit or `_total`.
-const METRICS: [(&str, &str); 34] = [
+const METRICS: [(&str, &str); 35] = [
     ("requests", "Requests that reached the service and ended"),
     (
         "responses",
@@ -63,6 +63,7 @@ const METRICS: [(&str, &str); 34] = [
         "1 for the current state: exploring, until rescues are known to pay, or rescuing",
     ),
     ("cancellations", "Copies that were cancelled"),
+    ("tunnels", "Open connections that have switched to another protocol"),
     ("server_up", "1 if the server may get queries"),
     ("server_busy", "Copies that the server holds"),
     (

@@ -5,6 +5,7 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use curtail_http::Pieces;
@@ -25,6 +26,7 @@ use super::cut::Cut;
 use super::forward::{self, PeerAddrs};
 use super::front::{Front, Http1, Upload, unless_closed};
 use super::respond::{self, ResponseContext};
+use super::tunnel::Upgrade;
 use crate::config;
 use crate::metrics::{Rejection, RequestOutcome};
 use crate::route::{Router, Target};
@@ -55,6 +57,11 @@ pub(super) async fn serve(
             Ok(None) => return None,
             Err(error) => Err(Cut::Client(error)),
         };
+        if let (Ok(()), Some(tunnel)) = (&served, client.tunnel.take()) {
+            let (stream, read) = client.connection.into_parts();
+            tunnel.run(stream.with_prefix(read)).await;
+            return None;
+        }
         match served {
             Ok(()) if client.connection.is_closing() => break,
             Ok(()) => {}
@@ -129,6 +136,13 @@ pub(super) async fn handle<F: Front>(
         }
     };
     let service = &proxy.services[target.service];
+    let upgrade = match Upgrade::of(&head, service) {
+        Ok(upgrade) => upgrade.map(Arc::new),
+        Err(why) => {
+            let line = (why.status(), why.to_string());
+            return refuse(proxy, client, Rejection::Tunnels, line).await;
+        }
+    };
     let body = body(client, &service.config, &target, &head).await?;
     let now = Instant::now();
     let begun = Hop::begin(proxy, service, &target, (&head, here.peer.client));
@@ -148,7 +162,7 @@ pub(super) async fn handle<F: Front>(
             return Ok(());
         }
     };
-    let message = (&head, body);
+    let message = (&head, body, upgrade.as_deref());
     let mut query = match forward::render(message, &target, &service.config, here.peer, &fields) {
         Ok(query) => query,
         Err(error) => {
@@ -162,7 +176,7 @@ pub(super) async fn handle<F: Front>(
         now.checked_add(parse_timeout(timeout)?)
     });
     // Bodies wait in the rendered request from here on.
-    exchange(here, client, (service, target.shard), (hop, query), (head, now)).await
+    exchange(here, client, (service, target.shard), (hop, query), (head, now, upgrade)).await
 }
 
 /// Reads the body of a request if it is short. Otherwise, the body is relayed while it arrives, and can
@@ -214,7 +228,7 @@ async fn exchange<F: Front>(
     client: &mut F,
     (service, shard): (&Service, usize),
     (mut hop, mut query): (Hop<'_>, Query<Request>),
-    (head, now): (RequestHead, Instant),
+    (head, now, upgrade): (RequestHead, Instant, Option<Arc<Upgrade>>),
 ) -> Result<(), Cut> {
     let (is_head, version) = (head.is_head(), head.version());
     let place = (service.stage.as_ref()).map(|stage| (stage, priority(head.values(PRIORITY))));
@@ -251,7 +265,8 @@ async fn exchange<F: Front>(
         client.close_after_response();
     }
     let (fields, stage) = (hop.responds(&outcome), service.stage.as_ref());
-    let context = ResponseContext { service, cell, shard, is_head, deadline, stage, fields };
+    let context =
+        ResponseContext { service, cell, shard, is_head, deadline, stage, fields, upgrade };
     let responding = respond::outcome(client, &context, outcome);
     let responded = match permit {
         None => responding.await,

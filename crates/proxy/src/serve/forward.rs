@@ -15,6 +15,8 @@ use crate::request_id;
 use crate::route::Target;
 use crate::sidecar::Fields;
 
+use super::tunnel::{Upgrade, WEBSOCKET_KEY};
+
 /// What `Via` calls every proxy of this kind.
 const PSEUDONYM: &[u8] = b"curtail";
 
@@ -60,7 +62,7 @@ pub(super) fn is_looping(head: &RequestHead) -> bool {
 /// `X-Forwarded-Proto` is replaced, because replicas may trust it. A call of gRPC loses the fields
 /// that each copy states anew ([`http::Call`]). `fields` has what a sidecar changes.
 pub(super) fn render(
-    (head, body): (&RequestHead, Payload),
+    (head, body, upgrade): (&RequestHead, Payload, Option<&Upgrade>),
     target: &Target,
     service: &config::Service,
     peer: &PeerAddrs,
@@ -102,8 +104,15 @@ pub(super) fn render(
     let path = peer.client.map(|_| (&b"x-forwarded-for"[..], &*path));
     let id = id.as_deref().map(|id| (&b"x-request-id"[..], id));
     let ours = [(&b"x-forwarded-proto"[..], peer.proto.as_bytes()), (&b"via"[..], via)];
-    let added =
-        fields.added().filter(|(name, _)| !replaced(name)).chain(path).chain(id).chain(ours);
+    let key = upgrade.and_then(Upgrade::new_key);
+    let key = key.as_deref().map(|key| (WEBSOCKET_KEY.as_bytes(), key.as_bytes()));
+    let added = fields
+        .added()
+        .filter(|(name, _)| !replaced(name))
+        .chain(path)
+        .chain(id)
+        .chain(key)
+        .chain(ours);
     let headers = Joined(relayed, added);
     let is_whole = body.is_whole();
     let rendered = http::Request::new(
@@ -113,8 +122,12 @@ pub(super) fn render(
         body,
         target.idempotent,
     )?;
-    let mut query = Query::new(rendered.unary(target.unary));
-    query.may_retry = target.idempotent && is_whole;
+    let rendered = match upgrade {
+        Some(upgrade) => rendered.upgrading(&upgrade.protocol),
+        None => rendered.unary(target.unary),
+    };
+    let mut query = Query::new(rendered);
+    query.may_retry = target.idempotent && is_whole && upgrade.is_none();
     query.may_duplicate = query.may_retry;
     let said = service.cost_hint.as_deref().and_then(|name| Cost::read(head.values(name)));
     query.cost_hint = said.or(target.cost).map(Cost::hint);
@@ -169,7 +182,7 @@ mod tests {
         let target = router.route(head.method(), head.path_and_query(), |name| head.values(name));
         let peer = PeerAddrs::new(None, None, "http");
         let (service, fields) = (&config.services[0], Fields::default());
-        let message = (head, request.body.clone().into());
+        let message = (head, request.body.clone().into(), None);
         let query = render(message, &target.expect("a target"), service, &peer, &fields);
         query.expect("it can be relayed").cost_hint.map(u64::from)
     }

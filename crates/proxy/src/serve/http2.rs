@@ -53,6 +53,7 @@ pub(super) async fn serve(
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_send_buffer_size(SEND_BUFFER_BYTES)
         .max_pending_accept_reset_streams(RESET_BEFORE_ACCEPT_MAX)
+        .enable_connect_protocol()
         .max_header_list_size(u32::try_from(listen.limits.head_bytes).unwrap_or(u32::MAX));
     let Ok(Ok(mut connection)) = timeout(head, builder.handshake(stream)).await else { return };
     // Dropping it cuts off the requests that are running.
@@ -123,7 +124,13 @@ async fn one(here: &Here<'_>, (request, response): Request) {
         Err(reject) => Err(Cut::Client(ServerError::Reject(reject))),
     };
     match handled {
-        Ok(()) => {}
+        Ok(()) => {
+            if let Some(tunnel) = client.tunnel.take()
+                && let Some(stream) = client.exchange.into_tunnel()
+            {
+                tunnel.run(stream).await;
+            }
+        }
         Err(Cut::Client(ServerError::Reject(reject))) => {
             here.proxy.metrics.rejected((&reject).into(), reject.status(), &reject);
             let fields = Fields::default();

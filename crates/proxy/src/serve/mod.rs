@@ -6,6 +6,7 @@ mod forward;
 mod front;
 mod http2;
 mod respond;
+mod tunnel;
 
 use std::sync::Arc;
 use std::time::Duration;

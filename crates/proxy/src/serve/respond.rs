@@ -2,6 +2,7 @@
 
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use tokio::time::Instant;
 
 use super::cut::Cut;
 use super::front::{Front, unless_closed};
+use super::tunnel::{Tunnel, Upgrade, WEBSOCKET_ACCEPT};
 use crate::metrics::RequestOutcome;
 use crate::sidecar::{Fields, Refusal};
 use crate::state::Service;
@@ -42,6 +44,8 @@ pub(super) struct ResponseContext<'a> {
     pub(super) stage: Option<&'a Stage>,
     /// What a sidecar changes.
     pub(super) fields: Fields,
+    /// Present if the client wants to switch to another protocol.
+    pub(super) upgrade: Option<Arc<Upgrade>>,
 }
 
 impl ResponseContext<'_> {
@@ -199,8 +203,17 @@ async fn respond<F: Front>(
     let via = head.version().via();
     let extra = extra.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
     let added = context.fields.added().chain(extra).chain([(&b"via"[..], via)]);
-    let relayed = Relayed { fields: &head, keep: |name: &[u8]| context.fields.keeps(name) };
+    // The client gets its own value, if any.
+    let is_tunnel = matches!(body, Body::Tunnel(_));
+    let is_accept = |name: &[u8]| name.eq_ignore_ascii_case(WEBSOCKET_ACCEPT.as_bytes());
+    let keep = |name: &[u8]| context.fields.keeps(name) && !(is_tunnel && is_accept(name));
+    let relayed = Relayed { fields: &head, keep };
     let headers = Joined(relayed, added);
+    if !is_tunnel && status < 300 && context.upgrade.as_ref().is_some_and(|of| of.is_connect) {
+        let line = "the replica did not switch to the protocol";
+        text(client, 502, line, None, &context.fields).await?;
+        return Ok(502);
+    }
     match body {
         Body::Whole(..) if context.is_head => {
             client.start_response(status, headers, length(&head))?;
@@ -216,6 +229,11 @@ async fn respond<F: Front>(
             context.sent(body.len());
             client.start_response(status, headers, whole_length(status, &body))?;
             client.send_whole(body).await?;
+        }
+        Body::Tunnel(replica) => {
+            let Some(upgrade) = context.upgrade.clone() else { return Err(Cut::Replica) };
+            client.open_tunnel(headers, Tunnel { replica, upgrade })?;
+            client.flush().await?;
         }
         Body::Stream(body) => {
             client.start_response(status, headers, length(&head))?;

@@ -349,6 +349,7 @@ fn ambiguous() -> Vec<Vec<(&'static str, &'static [u8])>> {
         with(&[(":status", b"200")]),
         with(&[(":unknown", b"1")]),
         with(&[("x-first", b"1"), (":protocol", b"websocket")]),
+        vec![GET[0], GET[1], GET[2], GET[3], (":protocol", b"websocket")],
         path(b""),
         path(b"a"),
         path(b"/ HTTP/1.1\r\nx: y"),
@@ -389,7 +390,7 @@ async fn requests_that_two_servers_could_read_differently_reach_no_replica() {
     for connect in [
         vec![(":method", &b"CONNECT"[..]), (":authority", b"x:1")],
         vec![(":method", &b"CONNECT"[..]), GET[1], GET[2], GET[3]],
-        vec![(":method", &b"CONNECT"[..]), GET[1], GET[2], GET[3], (":protocol", b"websocket")],
+        vec![(":method", &b"CONNECT"[..]), GET[1], GET[2], GET[3], (":protocol", b"other")],
     ] {
         let fate = fate(&proxy, &connect, None).await;
         assert!([Fate::Status(501), PROTOCOL_ERROR].contains(&fate), "{connect:?}: {fate:?}");

@@ -22,5 +22,6 @@ mod slow_clients;
 mod streams;
 mod throttle;
 mod tls;
+mod tunnels;
 mod uploads;
 mod workers;

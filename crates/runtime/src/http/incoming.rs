@@ -6,47 +6,19 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use curtail_http::Pieces;
-use curtail_http::h1::client::ClientError;
-use curtail_http::h1::{BodyLength, Limits, ResponseHead, write_request_of_lines};
+use curtail_http::h1::{BadResponse, BodyLength, Limits, ResponseHead, write_request_of_lines};
 use curtail_http::h2::{Outgoing, response_head, to_request};
+use h2::client::ResponseFuture;
 use h2::{RecvStream, SendStream};
 use http::HeaderMap;
 
 use super::message::{Once, Payload, Request};
 use super::multiplexed::Link;
 use super::pool::{Pool, PooledStream};
+use super::send_error::SendError;
+use super::tunnel::Tunnel;
 use super::upload::{Http1, Upload};
 use crate::failure::Failure;
-
-/// Why a request has no response.
-#[derive(Debug)]
-pub(super) enum SendError {
-    /// The server has not processed the request and will not.
-    Unsent,
-    /// The connection ended before the response, so the server may have processed the request.
-    Closed,
-    Failed(Failure),
-}
-
-impl From<ClientError> for SendError {
-    fn from(error: ClientError) -> Self {
-        match error {
-            ClientError::Unsent => Self::Unsent,
-            ClientError::Closed => Self::Closed,
-            error => Self::Failed(error.into()),
-        }
-    }
-}
-
-impl From<SendError> for Failure {
-    fn from(error: SendError) -> Self {
-        match error {
-            SendError::Unsent => Self::ConnectFailed(std::io::ErrorKind::NotConnected),
-            SendError::Closed => Self::Reset,
-            SendError::Failed(failure) => failure,
-        }
-    }
-}
 
 /// The body of a response. Dropping it before its end closes the connection, or resets the stream.
 pub(super) enum Incoming {
@@ -62,6 +34,8 @@ pub(super) enum Incoming {
         /// Keeps the place on the connection.
         _link: Link,
     },
+    /// The server has switched to the protocol of the request.
+    Tunnel(Box<Tunnel>),
 }
 
 impl Incoming {
@@ -74,6 +48,12 @@ impl Incoming {
         let mut text = std::mem::take(&mut stream.text);
         let line = (request.method(), request.target());
         let lines = [request.lines(), more];
+        if let Some(protocol) = request.upgrade() {
+            let more = [more, b"connection: upgrade\r\nupgrade: ", protocol.as_bytes(), b"\r\n"];
+            let lines = [request.lines(), &more.concat()];
+            write_request_of_lines(&mut text, line, lines, BodyLength::None);
+            return Self::http1_upgrade(stream, pool, &text, protocol).await;
+        }
         let head = match request.body() {
             Payload::Whole(body) => {
                 let length = BodyLength::Known(body.len() as u64);
@@ -90,6 +70,26 @@ impl Incoming {
         text.clear();
         stream.text = text;
         Ok((Self::Http1 { stream, pool: pool.clone(), upload: None }, head))
+    }
+
+    async fn http1_upgrade(
+        mut stream: PooledStream,
+        pool: &Pool,
+        text: &[u8],
+        protocol: &str,
+    ) -> Result<(Self, ResponseHead), SendError> {
+        stream.start(text, false).await?;
+        stream.permit_upgrade();
+        stream.end_body();
+        let head = poll_fn(|context| stream.poll_head(context)).await?;
+        if !stream.is_tunnel() {
+            return Ok((Self::Http1 { stream, pool: pool.clone(), upload: None }, head));
+        }
+        let named = head.header("upgrade").unwrap_or_default();
+        if !named.eq_ignore_ascii_case(protocol.as_bytes()) {
+            return Err(SendError::Failed(Failure::BadResponse(BadResponse::Upgrade)));
+        }
+        Ok((Self::Tunnel(Box::new(Tunnel::http1(stream))), head))
     }
 
     async fn http1_upload(
@@ -137,17 +137,15 @@ impl Incoming {
                 Payload::Whole(body) => Some(body.len() as u64),
                 Payload::Once(once) => once.length,
             },
+            protocol: request.upgrade(),
         };
         let message = to_request(&outgoing).map_err(|_| SendError::Failed(Failure::Unsendable))?;
-        let mut sender = link.sender().ready().await.map_err(|_| {
-            link.close();
-            SendError::Unsent
-        })?;
-        let ends = outgoing.length == Some(0);
-        let (mut response, mut sink) = sender.send_request(message, ends).map_err(|_| {
-            link.close();
-            SendError::Unsent
-        })?;
+        let upgrades = outgoing.protocol.is_some();
+        let ends = outgoing.length == Some(0) && !upgrades;
+        let (mut response, mut sink) = link.send(message, ends).await?;
+        if upgrades {
+            return Self::http2_upgrade(link, response, sink, limits).await;
+        }
         let mut upload = None;
         match request.body() {
             Payload::Whole(_) if ends => {}
@@ -189,6 +187,25 @@ impl Incoming {
         Ok((Self::Http2 { body, upload, _link: link }, head))
     }
 
+    async fn http2_upgrade(
+        link: Link,
+        response: ResponseFuture,
+        mut sink: SendStream<Bytes>,
+        limits: &Limits,
+    ) -> Result<(Self, ResponseHead), SendError> {
+        let response = response.await.map_err(|error| failed(&error, &link))?;
+        let (parts, body) = response.into_parts();
+        let head = response_head(&parts, false, body.is_end_stream(), limits);
+        let head = head.map_err(|why| SendError::Failed(Failure::BadResponse(why)))?;
+        if parts.status.is_success() {
+            let stream = curtail_http::h2::Tunnel::new(Some(body), sink);
+            return Ok((Self::Tunnel(Box::new(Tunnel::http2(stream, link))), head));
+        }
+        // If it fails, the stream has ended.
+        let _ = sink.send_data(Bytes::new(), true);
+        Ok((Self::Http2 { body, upload: None, _link: link }, head))
+    }
+
     /// Polls for the next piece of the body, or `None` after its end.
     pub(super) fn poll_body(
         &mut self,
@@ -207,6 +224,7 @@ impl Incoming {
                 }
                 body
             }
+            Self::Tunnel(_) => return Poll::Ready(Ok(None)),
         };
         Poll::Ready(match ready!(body.poll_data(context)) {
             Some(Ok(data)) => {
@@ -244,6 +262,7 @@ impl Incoming {
     pub(super) fn has_buffered(&self) -> bool {
         match self {
             Self::Http1 { stream, .. } => stream.has_buffered(),
+            Self::Tunnel(_) => false,
             // The crate `h2` does not show it.
             Self::Http2 { .. } => true,
         }
@@ -255,7 +274,7 @@ impl Incoming {
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<Box<HeaderMap>>, Failure>> {
         match self {
-            Self::Http1 { .. } => Poll::Ready(Ok(None)),
+            Self::Http1 { .. } | Self::Tunnel(_) => Poll::Ready(Ok(None)),
             Self::Http2 { body, .. } => {
                 let trailers = ready!(body.poll_trailers(context));
                 let trailers = trailers.map(|trailers| trailers.map(Box::new));

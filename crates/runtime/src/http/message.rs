@@ -10,6 +10,7 @@ use http::HeaderMap;
 
 use super::grpc::Call;
 use super::pipe::{BodyReceiver, BodySender, pipe};
+use super::tunnel::Tunnel;
 use super::upload::Source;
 use crate::failure::Failure;
 
@@ -29,6 +30,8 @@ struct Parts {
     may_repeat: bool,
     is_unary: bool,
     call: Option<Call>,
+    /// The protocol to which the connection shall switch.
+    upgrade: Option<Box<str>>,
     watch: Option<Arc<dyn Watch>>,
 }
 
@@ -125,6 +128,7 @@ impl Request {
             may_repeat,
             is_unary: false,
             call: None,
+            upgrade: None,
             watch: None,
         };
         Ok(Self(Arc::new(parts)))
@@ -161,6 +165,10 @@ impl Request {
         self.0.call.as_ref()
     }
 
+    pub(super) fn upgrade(&self) -> Option<&str> {
+        self.0.upgrade.as_deref()
+    }
+
     pub(super) fn watch(&self) -> Option<&dyn Watch> {
         self.0.watch.as_deref()
     }
@@ -181,6 +189,14 @@ impl Request {
     #[must_use]
     pub fn call_of_grpc(mut self, call: Call) -> Self {
         Arc::make_mut(&mut self.0).call = Some(call);
+        self
+    }
+
+    /// Returns the same request, asking the server to switch to another protocol. If the server does,
+    /// the response has a [`Body::Tunnel`].
+    #[must_use]
+    pub fn upgrading(mut self, protocol: &str) -> Self {
+        Arc::make_mut(&mut self.0).upgrade = Some(protocol.into());
         self
     }
 
@@ -208,6 +224,8 @@ pub enum Body {
     Whole(Bytes, Option<Box<HeaderMap>>),
     /// A body that arrives piece by piece.
     Stream(BodyReceiver),
+    /// The server has switched to the protocol of the request.
+    Tunnel(Box<Tunnel>),
 }
 
 impl Response {
@@ -217,6 +235,7 @@ impl Response {
             Body::Whole(body, _) if body.len() <= limit => return Ok(body),
             Body::Whole(..) => return Err(Failure::BodyTooLarge(limit)),
             Body::Stream(receiver) => receiver,
+            Body::Tunnel(_) => return Ok(Bytes::new()),
         };
         let mut body = BytesMut::new();
         while let Some(pieces) = receiver.next().await? {

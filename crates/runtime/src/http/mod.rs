@@ -15,6 +15,8 @@ mod pool;
 mod priority;
 mod relay;
 mod retry_after;
+mod send_error;
+mod tunnel;
 mod upload;
 mod upstream;
 
@@ -24,6 +26,7 @@ pub use load_report::{LoadReport, ORCA, SERVER_TIMING};
 pub use message::{Body, Payload, Request, Response, Watch};
 pub use pipe::{BodyReceiver, BodySender};
 pub use priority::{PRIORITY, priority, type_of_service};
+pub use tunnel::Tunnel;
 pub use upload::Source;
 pub use upstream::{Protocol, Replica, Upstream};
 
@@ -40,6 +43,7 @@ use http::HeaderMap;
 
 use crate::failure::Failure;
 use crate::transport::{CopyDriver, CopyHandle, Head, Tail, Transport};
+use incoming::Incoming;
 use pipe::pipe;
 use priority::LOWEST;
 use relay::Relay;
@@ -155,6 +159,10 @@ impl Http {
             watch.received(server, &head);
         }
         let mut outcome = self.outcome(head.status());
+        if let Incoming::Tunnel(tunnel) = incoming {
+            let response = Response { head, body: Body::Tunnel(tunnel) };
+            return Ok(Head { outcome, ..Head::whole(response) });
+        }
         let is_call = self.settings.grpc && outcome == Outcome::Good;
         // A response without a body has its status in the head.
         let code = if is_call { grpc::status(&head) } else { None };

@@ -7,10 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use curtail_net::Stream;
-use h2::client::SendRequest;
+use h2::SendStream;
+use h2::client::{ResponseFuture, SendRequest};
+use h2::ext::Protocol;
 use tokio::time::{Instant, timeout};
 
 use super::Settings;
+use super::send_error::SendError;
 use crate::failure::Failure;
 use crate::workers;
 
@@ -55,8 +58,22 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn sender(&self) -> SendRequest<Bytes> {
-        self.shared.sender.clone()
+    /// Sends the head of a request. `ends` states whether it has no body.
+    pub(super) async fn send(
+        &self,
+        message: http::Request<()>,
+        ends: bool,
+    ) -> Result<(ResponseFuture, SendStream<Bytes>), SendError> {
+        let unsent = |_| {
+            self.close();
+            SendError::Unsent
+        };
+        let mut sender = self.shared.sender.clone().ready().await.map_err(unsent)?;
+        let is_tunnel = message.extensions().get::<Protocol>().is_some();
+        if is_tunnel && !sender.is_extended_connect_protocol_enabled() {
+            return Err(SendError::Failed(Failure::Unsendable));
+        }
+        sender.send_request(message, ends).map_err(unsent)
     }
 
     /// The connection accepts no further requests.
@@ -142,6 +159,11 @@ impl Multiplexed {
             drop(opening);
         });
         Ok(link)
+    }
+
+    /// Waits until the server of a connection that was just opened has announced its settings.
+    pub(super) async fn settled(&self) {
+        drop(self.opening.lock().await);
     }
 
     pub(super) fn close_old(&self) {

@@ -52,7 +52,8 @@ impl DerefMut for PooledStream {
 
 impl Drop for PooledStream {
     fn drop(&mut self) {
-        if !self.connection.is_idle() {
+        // A tunnel ends when both sides have closed it, which must not look like a fault.
+        if !self.connection.is_idle() && !self.connection.is_tunnel() {
             // If it fails, the connection is gone already.
             let _ = self.connection.stream().set_zero_linger();
         }

@@ -8,10 +8,11 @@ use curtail_net::{Address, ClientTls, HandshakeError, Stream};
 use tokio::time::timeout;
 
 use super::Settings;
-use super::incoming::{Incoming, SendError};
+use super::incoming::Incoming;
 use super::message::Request;
 use super::multiplexed::Multiplexed;
 use super::pool::{Pool, PooledStream};
+use super::send_error::SendError;
 use crate::failure::Failure;
 
 /// The version of HTTP that a server gets.
@@ -179,6 +180,9 @@ impl Upstream {
             Connection::Pooled(stream) => Incoming::http1(stream, &self.pool, request, more).await,
             Connection::Shared(link) => {
                 let (secure, limits) = (self.replica.tls.is_some(), &self.settings.limits);
+                if request.upgrade().is_some() {
+                    self.multiplexed.settled().await;
+                }
                 // Large, and moved with every copy if it were in the future itself.
                 Box::pin(Incoming::http2(link, request, more, secure, limits)).await
             }

@@ -110,6 +110,8 @@ enum State {
     Waiting(Waiting),
     /// The head of a response was read.
     Body(BodyDecoder),
+    /// The server has switched to another protocol.
+    Tunnel,
     /// The connection is of no further use.
     Broken,
 }
@@ -121,6 +123,8 @@ struct Waiting {
     begun: bool,
     /// The number of interim responses.
     interim: usize,
+    /// The request asks for another protocol.
+    upgrades: bool,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
@@ -142,7 +146,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Returns the stream, to move it to another runtime. Reading from it or writing to it would
-    /// break the connection.
+    /// break a connection that is not a tunnel.
     pub fn stream_mut(&mut self) -> &mut S {
         self.0.transport.stream_mut()
     }
@@ -172,15 +176,36 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.0.state = State::Broken;
             return Err(ClientError::Unsent);
         }
-        self.0.state = State::Waiting(Waiting { is_head, begun: false, interim: 0 });
+        self.0.state =
+            State::Waiting(Waiting { is_head, begun: false, interim: 0, upgrades: false });
         self.0.is_sending = true;
         Ok(())
+    }
+
+    /// Permits the response to the request that was started to be `101 Switching Protocols`. The
+    /// connection is then a tunnel: use [`stream_mut`](Connection::stream_mut) for what follows
+    /// [`take_buffered`](Connection::take_buffered).
+    pub fn permit_upgrade(&mut self) {
+        if let State::Waiting(waiting) = &mut self.0.state {
+            waiting.upgrades = true;
+        }
+    }
+
+    /// Returns whether the server has switched to another protocol.
+    pub fn is_tunnel(&self) -> bool {
+        matches!(self.0.state, State::Tunnel)
+    }
+
+    /// Takes the bytes that have been received and not yet returned.
+    pub fn take_buffered(&mut self) -> Bytes {
+        self.0.input.split().freeze()
     }
 
     /// Polls for the head of the response, and sends the rest of the request meanwhile.
     pub fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, ClientError>> {
         let head = ready!(self.poll_read_head(cx));
         self.0.state = match &head {
+            Ok(head) if head.status() == 101 => State::Tunnel,
             Ok(head) => State::Body(BodyDecoder::new(head.framing(), &self.0.limits)),
             Err(_) => State::Broken,
         };
@@ -309,10 +334,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let bound = limits.buffer_bound();
         loop {
             match parse_response(input, limits, waiting.is_head)? {
-                Some(head) if head.status() == 101 => {
+                Some(head) if head.status() == 101 && !waiting.upgrades => {
                     return Poll::Ready(Err(BadResponse::Upgrade.into()));
                 }
-                Some(head) if head.is_interim() => {
+                Some(head) if head.is_interim() && head.status() != 101 => {
                     waiting.interim += 1;
                     if waiting.interim > INTERIM_MAX {
                         return Poll::Ready(Err(BadResponse::TooManyInterim(INTERIM_MAX).into()));
@@ -336,7 +361,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let decoder = match &mut self.0.state {
                 State::Body(decoder) => decoder,
                 State::Idle => return Poll::Ready(Ok(None)),
-                State::Waiting(_) | State::Broken => {
+                State::Waiting(_) | State::Tunnel | State::Broken => {
                     return Poll::Ready(Err(ClientError::NotReusable));
                 }
             };

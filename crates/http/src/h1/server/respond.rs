@@ -73,6 +73,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.begin(status, headers, length).map(|_| ())
     }
 
+    /// Responds with `101 Switching Protocols`. The headers include `Upgrade`. Afterwards, call
+    /// [`flush`](Connection::flush) and [`into_parts`](Connection::into_parts).
+    pub fn switch_protocols(&mut self, headers: impl HeaderLines) -> Result<(), ServerError> {
+        if self.exchange.take().is_none_or(|exchange| exchange.body.is_some()) {
+            return Err(ServerError::OutOfOrder("there is no request to respond to"));
+        }
+        self.closing = true;
+        let (length, persistence) = (BodyLength::None, Persistence::Upgrade);
+        Ok(write_response_head(&mut self.output, 101, headers, length, persistence)?)
+    }
+
     /// Sends a part of the body, after [`start_response`](Connection::start_response). Returns when
     /// the transport has accepted it. Fails if that takes longer than
     /// [`Timeouts::write`](crate::h1::Timeouts::write).
