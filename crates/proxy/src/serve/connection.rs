@@ -59,7 +59,7 @@ pub(super) async fn serve(
         };
         if let (Ok(()), Some(tunnel)) = (&served, client.tunnel.take()) {
             let (stream, read) = client.connection.into_parts();
-            tunnel.run(stream.with_prefix(read)).await;
+            Box::pin(tunnel.run(stream.with_prefix(read))).await;
             return None;
         }
         match served {

@@ -52,7 +52,8 @@ impl Incoming {
             let more = [more, b"connection: upgrade\r\nupgrade: ", protocol.as_bytes(), b"\r\n"];
             let lines = [request.lines(), &more.concat()];
             write_request_of_lines(&mut text, line, lines, BodyLength::None);
-            return Self::http1_upgrade(stream, pool, &text, protocol).await;
+            // Rare, and large: in the future itself, it would be moved with every copy.
+            return Box::pin(Self::http1_upgrade(stream, pool, &text, protocol)).await;
         }
         let head = match request.body() {
             Payload::Whole(body) => {
