@@ -9,6 +9,9 @@ use anyhow::{Context as _, Result};
 
 use crate::page::{self, Ran};
 
+/// The variable that names a `curtail` binary to use in place of building one.
+pub(crate) const BINARY: &str = "CURTAIL_BINARY";
+
 /// Returns the command `cargo ARGS…` in the root of the repository.
 ///
 /// Cargo sets variables that describe the package of the program that it runs. If an inner cargo
@@ -83,7 +86,7 @@ pub(crate) fn target_folder(root: &Path) -> Result<PathBuf> {
 /// Builds the `curtail` binary and returns its path. `CURTAIL_BINARY` names an existing binary to
 /// use instead.
 pub(crate) fn curtail(root: &Path) -> Result<PathBuf> {
-    if let Some(binary) = std::env::var_os("CURTAIL_BINARY") {
+    if let Some(binary) = std::env::var_os(BINARY) {
         return std::path::absolute(binary).context("CURTAIL_BINARY is not a path");
     }
     let args = ["build", "--quiet", "-p", "curtail-cli", "--release"];

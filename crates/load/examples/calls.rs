@@ -14,7 +14,6 @@
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -31,6 +30,7 @@ use tokio::sync::Semaphore;
 use tonic::body::Body;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::server::{Grpc, NamedService};
+use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 use tower::{Service, service_fn};
 
@@ -52,8 +52,10 @@ async fn main() -> Result<(), Failure> {
                 draws: Mutex::new(Pcg64Mcg::seed_from_u64(seed.parse()?)),
                 counters: Default::default(),
             }));
-            let address: SocketAddr = address.parse()?;
-            Ok(tonic::transport::Server::builder().add_service(calls).serve(address).await?)
+            let incoming = TcpIncoming::bind(address.parse()?)?.with_nodelay(Some(true));
+            println!("listening on {}", incoming.local_addr()?);
+            let server = tonic::transport::Server::builder().add_service(calls);
+            Ok(server.serve_with_incoming(incoming).await?)
         }
         [verb, addresses @ ..] if verb == "stats" => stats(addresses).await,
         _ => Err(USAGE.into()),

@@ -30,6 +30,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use curtail_http::h1::RequestHead;
+use curtail_runtime::http::Commit;
 use percent_encoding::percent_decode_str;
 use xxhash_rust::xxh64::xxh64;
 
@@ -47,8 +48,10 @@ pub(crate) struct Target {
     /// Whether the request may be retried after a failure, and may run on two replicas at the same
     /// time.
     pub(crate) idempotent: bool,
-    /// Whether the response is a single message of moderate length.
-    pub(crate) unary: bool,
+    /// When a copy wins.
+    pub(crate) commit: Commit,
+    /// Whether connections may switch to another protocol.
+    pub(crate) tunnel: bool,
     /// Expected cost, if the request does not declare it.
     pub(crate) cost: Option<Cost>,
     /// Whether the path has dot segments, which were removed before it was routed.
@@ -133,7 +136,8 @@ struct Entry {
     method: Option<Box<str>>,
     service: usize,
     idempotent: Option<bool>,
-    unary: bool,
+    commit: Commit,
+    tunnel: bool,
     cost: Option<Cost>,
 }
 
@@ -172,8 +176,8 @@ impl Router {
         for (service, spec) in services.filter(|&(at, spec)| takes(at, spec)) {
             for route in &spec.routes {
                 let method = route.method.as_deref().map(Box::from);
-                let &config::Route { idempotent, unary, cost, .. } = route;
-                let entry = Entry { method, service, idempotent, unary, cost };
+                let &config::Route { idempotent, commit, tunnel, cost, .. } = route;
+                let entry = Entry { method, service, idempotent, commit, tunnel, cost };
                 routes.entry(route.path_prefix.as_str().into()).or_default().push(entry);
             }
         }
@@ -213,9 +217,9 @@ impl Router {
         let idempotent = entry.idempotent.unwrap_or_else(|| {
             chooser.idempotent_methods.iter().any(|idempotent| idempotent == method)
         });
-        let &Entry { service, unary, cost, .. } = entry;
+        let &Entry { service, commit, tunnel, cost, .. } = entry;
         let has_dots = matches!(normal, Cow::Owned(_));
-        Ok(Target { service, shard, idempotent, unary, cost, has_dots })
+        Ok(Target { service, shard, idempotent, commit, tunnel, cost, has_dots })
     }
 
     fn entry(&self, method: &str, path: &str) -> Option<&Entry> {

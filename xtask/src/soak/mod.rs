@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: runs a proxy in front of real leaves that are killed, paused and turned into
+//! `cargo xtask soak`: runs a proxy in front of real leaves and tonic servers that are killed, paused and turned into
 //! black holes, and in front of replicas with slow URLs, poison requests and refused connections.
 //! Some clients leave early, and some do not read.
 //!
@@ -11,6 +11,7 @@ mod clients;
 mod memory;
 mod odd;
 mod scene;
+mod wire;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -20,10 +21,10 @@ use rand_core::Rng as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::cargo;
+use crate::{accept, cargo};
 use clients::Counts;
 use memory::Memory;
-use scene::Scene;
+use scene::{Programs, Scene};
 
 /// The default policies, which share the time. Some of them cancel and some do not, and together
 /// they use every kind of gate.
@@ -64,11 +65,16 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<bool> {
         "--minutes must be above 0 and at most 10000"
     );
     let curtail = cargo::curtail(root)?;
+    // `cargo test` has built it beside a binary that the environment names.
+    let built = curtail.with_file_name("examples").join("calls");
+    let is_named = std::env::var_os(cargo::BINARY).is_some() && built.exists();
+    let calls = if is_named { built } else { accept::program(root, "calls")? };
     anyhow::ensure!((0.01..=100_000.0).contains(&args.rate), "--rate must be 0.01 to 100000");
     let length = Duration::from_secs_f64(args.minutes * 60.0 / args.policies.len() as f64);
     let mut outcomes = Vec::new();
     for policy in &args.policies {
-        let outcome = soak(&curtail, policy, length, args.rate, args.seed)?;
+        let programs = Programs { curtail: curtail.clone(), calls: calls.clone() };
+        let outcome = soak(programs, policy, length, args.rate, args.seed)?;
         eprintln!("{}", outcome["text"].as_str().unwrap_or_default());
         outcomes.push(outcome);
     }
@@ -78,10 +84,11 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<bool> {
     Ok(outcomes.iter().all(|outcome| outcome["passed"] == true))
 }
 
-fn soak(curtail: &Path, policy: &str, length: Duration, rate: f64, seed: u64) -> Result<Value> {
-    let mut scene = Scene::start(curtail, policy, seed)?;
+fn soak(programs: Programs, policy: &str, length: Duration, rate: f64, seed: u64) -> Result<Value> {
+    let mut scene = Scene::start(programs, policy, seed)?;
     let end = Instant::now() + length;
     let clients = clients::start(scene.address(), rate, seed, end);
+    let loads = scene.loads(rate, length)?;
     let odd = odd::start(scene.address(), scene.admin(), end);
     let memory = memory::watch(scene.proxy(), length);
     let mut faults = Faults::default();
@@ -94,13 +101,18 @@ fn soak(curtail: &Path, policy: &str, length: Duration, rate: f64, seed: u64) ->
     scene.revive_all()?;
     let requests = clients.join().expect("clients do not panic");
     let odd = odd.join().expect("clients do not panic");
+    let loads = loads.finish()?;
     let leaked = scene.settle();
     let mut samples = memory.join().expect("the watch does not panic");
     // The last sample is taken when everything is idle.
     samples.push((1.0, memory::resident(scene.proxy())));
     let memory = Memory::of(&samples);
-    let failures =
+    let mut failures =
         failures(&requests, &odd, faults.total(), length, leaked.is_none(), memory.is_flat());
+    if loads.iter().any(|load| load.unanswered > 0 || !load.is_fine(ERRORS_FINE)) {
+        failures.push("HTTP/2 or gRPC has requests without a response, or too many errors");
+    }
+    let wire: Vec<String> = loads.iter().map(ToString::to_string).collect();
     let verdict = match &failures[..] {
         [] => "passed".to_owned(),
         reasons => format!("FAILED: {}", reasons.join(", ")),
@@ -109,16 +121,17 @@ fn soak(curtail: &Path, policy: &str, length: Duration, rate: f64, seed: u64) ->
         format!("NOT all idle: {leaked}")
     });
     let text = format!(
-        "{policy}, {} s: {} kills, {} pauses, {} black holes; {requests}; odd service: {odd}; {rest}; \
-         {memory}; {verdict}",
+        "{policy}, {} s: {} kills, {} pauses, {} black holes; {requests}; {}; odd service: {odd}; \
+         {rest}; {memory}; {verdict}",
         length.as_secs(),
         faults.kills,
         faults.pauses,
-        faults.black_holes
+        faults.black_holes,
+        wire.join(", ")
     );
     Ok(json!({
         "passed": failures.is_empty(), "failed_because": failures, "policy": policy, "text": text,
-        "requests": requests, "odd": odd, "leaked": leaked, "memory": memory,
+        "requests": requests, "odd": odd, "wire": loads, "leaked": leaked, "memory": memory,
         "faults": faults,
     }))
 }

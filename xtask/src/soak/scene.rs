@@ -2,64 +2,101 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
 use super::odd;
+use super::wire::Loads;
 use crate::process::{Process, free_port, get, tied};
 
 const SHARDS: u32 = 3;
 const REPLICAS: u32 = 2;
+/// The number of tonic servers.
+const CALLS: u32 = 3;
+/// The keys of the service of the tonic servers.
+const GRPC: &str = "protocol = \"grpc\"\nhealth = { interval = \"250ms\", timeout = \"500ms\" }\n\
+    route = { grpc = \"calls.Calls\", unary = true, idempotent = true }";
 /// The number of odd replicas that serve requests. One additional replica refuses connections.
 const ODD: u32 = 3;
 /// The time limit for the proxy to become idle. It allows for the cancel timeout and some probes.
 const REST: Duration = Duration::from_secs(20);
 
 pub(super) struct Scene {
-    curtail: PathBuf,
+    programs: Programs,
     pub(super) leaves: Vec<Leaf>,
     proxy: Process,
     addresses: Vec<SocketAddr>,
+    https: SocketAddr,
     /// The folder that contains the configuration and the logs. It is dropped last.
     folder: tempfile::TempDir,
 }
 
+/// A replica that is struck by faults.
 pub(super) struct Leaf {
-    shard: u32,
-    replica: u32,
+    kind: Kind,
     address: SocketAddr,
     /// `None` while the leaf is dead.
     pub(super) process: Option<Process>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Search {
+        shard: u32,
+        replica: u32,
+    },
+    /// A tonic server.
+    Calls {
+        number: u32,
+    },
+}
+
+/// The programs that the scene consists of.
+pub(super) struct Programs {
+    pub(super) curtail: PathBuf,
+    pub(super) calls: PathBuf,
+}
+
 impl Scene {
-    pub(super) fn start(curtail: &Path, policy: &str, seed: u64) -> Result<Self> {
+    pub(super) fn start(programs: Programs, policy: &str, seed: u64) -> Result<Self> {
         let folder = tempfile::tempdir().context("no temporary folder")?;
         let mut leaves = Vec::new();
-        for (shard, replica) in (0..SHARDS).flat_map(|shard| (0..REPLICAS).map(move |r| (shard, r)))
-        {
+        let search = (0..SHARDS)
+            .flat_map(|shard| (0..REPLICAS).map(move |replica| Kind::Search { shard, replica }));
+        for kind in search.chain((0..CALLS).map(|number| Kind::Calls { number })) {
             let address = "127.0.0.1:0".parse()?;
-            let mut leaf = Leaf { shard, replica, address, process: None };
-            leaf.revive(curtail, folder.path())?;
+            let mut leaf = Leaf { kind, address, process: None };
+            leaf.revive(&programs, folder.path())?;
             leaves.push(leaf);
         }
         let mut odd = (0..ODD).map(|_| odd::replica()).collect::<std::io::Result<Vec<_>>>()?;
         odd.push(SocketAddr::from(([127, 0, 0, 1], free_port()?)));
+        let https = SocketAddr::from(([127, 0, 0, 1], free_port()?));
+        let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+        std::fs::write(folder.path().join("cert.pem"), certified.cert.pem())?;
+        std::fs::write(folder.path().join("key.pem"), certified.signing_key.serialize_pem())?;
         let config = folder.path().join("proxy.toml");
-        std::fs::write(&config, configuration(policy, &leaves, &odd, odd::replica()?))?;
-        let mut command = tied(curtail);
+        let text = configuration(policy, https, &leaves, &odd, odd::replica()?);
+        std::fs::write(&config, text)?;
+        let mut command = tied(&programs.curtail);
         command.args(["proxy", "--announce", "--tied-to-stdin", "--seed", &seed.to_string()]);
         command.arg("--config").arg(config);
         let mut proxy = Process::start("proxy", command, folder.path())?;
         let addresses = proxy.announced()?;
         anyhow::ensure!(addresses.len() == 2, "the proxy has no admin address");
-        Ok(Self { curtail: curtail.to_owned(), leaves, proxy, addresses, folder })
+        Ok(Self { programs, leaves, proxy, addresses, https, folder })
     }
 
     pub(super) fn address(&self) -> SocketAddr {
         self.addresses[0]
+    }
+
+    /// Starts the clients that use HTTP/2 and TLS.
+    pub(super) fn loads(&self, rate: f64, length: Duration) -> Result<Loads> {
+        Loads::start(&self.programs.curtail, self.folder.path(), self.https, rate, length)
     }
 
     pub(super) fn admin(&self) -> SocketAddr {
@@ -73,12 +110,12 @@ impl Scene {
 
     /// Restarts a dead leaf at its old address.
     pub(super) fn revive(&mut self, leaf: usize) -> Result<()> {
-        self.leaves[leaf].revive(&self.curtail, self.folder.path())
+        self.leaves[leaf].revive(&self.programs, self.folder.path())
     }
 
     pub(super) fn revive_all(&mut self) -> Result<()> {
         let mut dead = self.leaves.iter_mut().filter(|leaf| leaf.process.is_none());
-        dead.try_for_each(|leaf| leaf.revive(&self.curtail, self.folder.path()))
+        dead.try_for_each(|leaf| leaf.revive(&self.programs, self.folder.path()))
     }
 
     /// Waits until the proxy is idle. Returns the parts that are still busy if that takes too long.
@@ -99,24 +136,43 @@ impl Scene {
 }
 
 impl Leaf {
-    fn revive(&mut self, curtail: &Path, folder: &Path) -> Result<()> {
-        let Self { shard, replica, address, .. } = *self;
-        let name = format!("leaf{shard}.{replica}");
+    fn revive(&mut self, programs: &Programs, folder: &Path) -> Result<()> {
+        let (name, command) = match self.kind {
+            Kind::Search { shard, replica } => {
+                (format!("leaf{shard}.{replica}"), self.search(&programs.curtail, shard, replica))
+            }
+            Kind::Calls { number } => {
+                let mut command = tied(&programs.calls);
+                let (address, seed) = (self.address.to_string(), number.to_string());
+                command.args(["serve", &address, "2", &seed]);
+                (format!("calls{number}"), command)
+            }
+        };
+        let mut process = Process::start(&name, command, folder)?;
+        self.address = process.announced()?[0];
+        self.process = Some(process);
+        Ok(())
+    }
+
+    fn search(&self, curtail: &Path, shard: u32, replica: u32) -> Command {
         // Leaves are paused by signals, and a stopped process does not notice that its stdin is
         // closed.
         let mut command = tied(curtail);
         command.args(["leaf", "--tied-to-parent", "--slots", "1", "--shards", &SHARDS.to_string()]);
         command.args(["--service-time", "exp:2ms", "--hiccup", "0.01:30ms"]);
         command.args(["--shard", &shard.to_string(), "--replica", &replica.to_string()]);
-        command.args(["--listen", &address.to_string()]);
-        let mut process = Process::start(&name, command, folder)?;
-        self.address = process.announced()?[0];
-        self.process = Some(process);
-        Ok(())
+        command.args(["--listen", &self.address.to_string()]);
+        command
     }
 }
 
-fn configuration(policy: &str, leaves: &[Leaf], odd: &[SocketAddr], big: SocketAddr) -> String {
+fn configuration(
+    policy: &str,
+    https: SocketAddr,
+    leaves: &[Leaf],
+    odd: &[SocketAddr],
+    big: SocketAddr,
+) -> String {
     let cancels = [":cc", "preempt", "app-timeout"].iter().any(|part| policy.contains(part));
     let service = |name: &str,
                    policy: &str,
@@ -130,24 +186,49 @@ fn configuration(policy: &str, leaves: &[Leaf], odd: &[SocketAddr], big: SocketA
         format!(
             "[[service]]\nname = \"{name}\"\npolicy = \"{policy}\"\nslots = 1\ncancel = \"{cancel}\"\n\
              timeout = \"3s\"\nattempt_timeout = \"500ms\"\ncancel_timeout = \"2s\"\nretry_budget = 0.5\n\
-             health = {{ path = \"/health\", interval = \"250ms\", timeout = \"500ms\" }}\n{more}\n\
-             [[service.route]]\npath_prefix = \"/{name}\"\n{}",
+             {more}\n{}",
             shards.collect::<String>()
         )
     };
     let shard = |shard: u32| {
-        let replicas = leaves.iter().filter(|leaf| leaf.shard == shard);
-        replicas.map(|leaf| leaf.address).collect()
+        let is_of =
+            |leaf: &&Leaf| matches!(leaf.kind, Kind::Search { shard: of, .. } if of == shard);
+        leaves.iter().filter(is_of).map(|leaf| leaf.address).collect()
+    };
+    let calls = leaves.iter().filter(|leaf| matches!(leaf.kind, Kind::Calls { .. }));
+    let calls: Vec<SocketAddr> = calls.map(|leaf| leaf.address).collect();
+    let plain = |name: &str, more: &str| {
+        format!(
+            "health = {{ path = \"/health\", interval = \"250ms\", timeout = \"500ms\" }}\n\
+             route = {{ path_prefix = \"/{name}\" }}\n{more}"
+        )
     };
     let shards: Vec<Vec<SocketAddr>> = (0..SHARDS).map(shard).collect();
     let cancel = if cancels { "reset" } else { "none" };
     [
-        "[listen]\nhttp = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n[log]\nlevel = \"error\"\n"
-            .into(),
-        service("search", policy, cancel, "shard_by = { header = \"x-shard\" }", &shards),
+        format!(
+            "[listen]\nhttp = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\nhttps = \"{https}\"\n\
+             tls = {{ certificates = {{ cert = \"cert.pem\", key = \"key.pem\" }} }}\n\
+             [log]\nlevel = \"error\"\n"
+        ),
+        service(
+            "search",
+            policy,
+            cancel,
+            &plain("search", "shard_by = { header = \"x-shard\" }"),
+            &shards,
+        ),
+        // The servers stop a call when its stream is reset.
+        service("calls", policy, "reset", GRPC, &[calls]),
         // The odd replicas cannot stop a request, so this service does not cancel copies.
-        service("odd", if cancels { "psq" } else { policy }, "none", "", &[odd.to_vec()]),
-        service("big", "psq", "none", "", &[vec![big]]),
+        service(
+            "odd",
+            if cancels { "psq" } else { policy },
+            "none",
+            &plain("odd", ""),
+            &[odd.to_vec()],
+        ),
+        service("big", "psq", "none", &plain("big", ""), &[vec![big]]),
     ]
     .concat()
 }
@@ -155,7 +236,8 @@ fn configuration(policy: &str, leaves: &[Leaf], odd: &[SocketAddr], big: SocketA
 /// Returns the parts of a status that are missing or are not idle. Returns `None` if all parts are
 /// idle.
 fn not_idle(status: &Value) -> Option<String> {
-    let services = [("search", SHARDS, REPLICAS), ("odd", 1, ODD + 1), ("big", 1, 1)];
+    let services =
+        [("search", SHARDS, REPLICAS), ("calls", 1, CALLS), ("odd", 1, ODD + 1), ("big", 1, 1)];
     let mut found = Vec::new();
     // A part that is missing from the status reads as null, so it does not count as idle.
     for (name, shards, servers) in services {
@@ -191,7 +273,12 @@ mod tests {
         let shard =
             |servers| json!({"name": "s", "queue": 0, "servers": vec![server.clone(); servers]});
         let service = |name: &str, shards: usize, servers| json!({"name": name, "live": 0, "shards": vec![shard(servers); shards]});
-        json!({"services": [service("search", 3, 2), service("odd", 1, 4), service("big", 1, 1)]})
+        json!({"services": [
+            service("search", 3, 2),
+            service("odd", 1, 4),
+            service("big", 1, 1),
+            service("calls", 1, 3),
+        ]})
     }
 
     #[test]

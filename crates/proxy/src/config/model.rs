@@ -9,7 +9,7 @@ use curtail_flow::{Discipline, WorkflowSpec};
 use curtail_http::h1;
 use curtail_kernel::{Limits, OutcomeTable, Policy};
 use curtail_net::{Address, ClientTlsSpec, ServerTlsSpec};
-use curtail_runtime::http::{Health, Protocol, Settings};
+use curtail_runtime::http::{Commit, Health, Protocol, Settings};
 use ipnet::IpNet;
 
 use crate::cost::Cost;
@@ -189,7 +189,8 @@ pub(crate) struct Route {
     pub(crate) path_prefix: String,
     pub(crate) method: Option<String>,
     pub(crate) idempotent: Option<bool>,
-    pub(crate) unary: bool,
+    pub(crate) commit: Commit,
+    pub(crate) tunnel: bool,
     pub(crate) cost: Option<Cost>,
 }
 

@@ -311,8 +311,8 @@ pub(super) struct Service {
     pub(super) max_ejection_time: Maybe<Span>,
     /// How replicas are probed. `false` disables health probes.
     pub(super) health: Maybe<OrFalse<Health>>,
-    /// Connections that switch to another protocol, such as WebSocket. `false` permits none.
-    pub(super) tunnels: Maybe<OrFalse<Tunnels>>,
+    /// Limits on connections that switch to another protocol. Routes permit it with `tunnel`.
+    pub(super) tunnels: Maybe<Tunnels>,
     /// Maximum number of waiting queries per shard. Additional queries are shed.
     #[schemars(extend("default" = 1024))]
     pub(super) queue: Maybe<u64>,
@@ -474,7 +474,7 @@ pub(super) struct Health {
 
 /// The limits on connections that switch to another protocol.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "{ protocols, max, idle_timeout } or false")]
+#[serde(deny_unknown_fields, expecting = "{ protocols, max, idle_timeout }")]
 pub(super) struct Tunnels {
     /// The protocols that clients may request with `Upgrade`, or with CONNECT over HTTP/2 (RFC 8441).
     /// A request for another one is relayed without the request to switch.
@@ -501,7 +501,10 @@ pub(super) struct CostHint {
 
 /// Requests that go to a service.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, expecting = "{ path_prefix, grpc, method, idempotent, unary, cost }")]
+#[serde(
+    deny_unknown_fields,
+    expecting = "{ path_prefix, grpc, method, idempotent, unary, first_chunk, tunnel, cost }"
+)]
 pub(super) struct Route {
     /// Whole segments at the start of the path: `/a` matches `/a` and `/a/b`, but not `/ab`.
     #[schemars(extend("default" = "/"))]
@@ -519,6 +522,13 @@ pub(super) struct Route {
     /// response, and the response is streamed.
     #[schemars(extend("default" = false))]
     pub(super) unary: Maybe<bool>,
+    /// Whether a copy wins only with the first bytes of its body. Set it for streams whose head
+    /// arrives before the work is done, such as those of language models.
+    #[schemars(extend("default" = false))]
+    pub(super) first_chunk: Maybe<bool>,
+    /// Whether connections may switch to another protocol, such as WebSocket: see `tunnels`.
+    #[schemars(extend("default" = false))]
+    pub(super) tunnel: Maybe<bool>,
     /// Expected cost of these requests, if they do not declare it themselves: a number above 0, in
     /// the unit of `cost_hint`. Used only by the policy rescue.
     pub(super) cost: Maybe<f64>,

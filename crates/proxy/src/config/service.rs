@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use curtail_kernel::{HedgeSpec, Limits, PickSpec, Policy, PolicyError, Topology, Tuning};
-use curtail_runtime::http::{Health, Probe, Protocol};
+use curtail_runtime::http::{Commit, Health, Probe, Protocol};
 
 use super::check::key;
 use super::model::{Cancel, FlowRole, Route, Service, Throttle};
@@ -416,12 +416,29 @@ fn routes(raw: &raw::Service, policy: Policy, report: &mut Report<'_>) -> Vec<Ro
         Route {
             path_prefix,
             method,
-            unary: raw.unary.as_ref().is_some_and(|given| *given.get()),
+            commit: commit(raw, report),
+            tunnel: is_set(raw.tunnel.as_ref()),
             idempotent: raw.idempotent.as_ref().map(|given| *given.get()),
             cost,
         }
     };
     tables.iter().map(route).collect()
+}
+
+fn is_set(given: Option<&Given<bool>>) -> bool {
+    given.is_some_and(|given| *given.get())
+}
+
+fn commit(raw: &raw::Route, report: &mut Report<'_>) -> Commit {
+    match (is_set(raw.unary.as_ref()), &raw.first_chunk) {
+        (true, Some(given)) if *given.get() => {
+            report.error(&given.span(), "first_chunk is set beside unary", "remove one of them");
+            Commit::End
+        }
+        (true, _) => Commit::End,
+        (false, given) if is_set(given.as_ref()) => Commit::FirstChunk,
+        (false, _) => Commit::Head,
+    }
 }
 
 fn grpc_route(raw: &raw::Route, grpc: &Given<String>, report: &mut Report<'_>) {

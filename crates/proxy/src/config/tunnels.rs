@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::check::key;
 use super::raw;
 use super::report::Report;
-use super::values::{Given, OrFalse};
+use super::values::Given;
 
 const MAX: u32 = 1_024;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(3_600);
@@ -24,11 +24,7 @@ pub(crate) struct Tunnels {
 /// Resolves the limits on tunnels.
 pub(super) fn resolve(raw: &raw::Service, report: &mut Report<'_>) -> Tunnels {
     let default = raw::Tunnels::default();
-    let raw = match raw.tunnels.as_ref().map(Given::get) {
-        Some(OrFalse::Off) => &raw::Tunnels { protocols: Some(Vec::new()), ..default },
-        Some(OrFalse::On(raw)) => raw,
-        None => &default,
-    };
+    let raw = raw.tunnels.as_ref().map_or(&default, Given::get);
     let protocols = match &raw.protocols {
         None => vec!["websocket".to_owned()],
         Some(given) => given.iter().map(|protocol| name(protocol, report)).collect(),
@@ -77,13 +73,12 @@ mod tests {
     fn websockets_are_the_default_and_other_protocols_have_names() {
         let default = read("").expect("valid");
         assert_eq!((default.protocols.concat().as_str(), default.max), ("websocket", 1_024));
-        assert_eq!(read("tunnels = false").expect("valid").protocols, [""; 0]);
         let own = "tunnels = { protocols = [\"SPDY/3.1\"], max = 7, idle_timeout = \"5s\" }";
         let own = read(own).expect("valid");
         assert_eq!((own.protocols.concat().as_str(), own.max), ("spdy/3.1", 7));
         assert_eq!(own.idle_timeout, Duration::from_secs(5));
         for (bad, wrong) in [
-            ("tunnels = true", "false"),
+            ("tunnels = true", "{ protocols, max, idle_timeout }"),
             ("tunnels = { protocols = [\"h2c\"] }", "h2c"),
             ("tunnels = { protocols = [\"a b\"] }", "no name"),
             ("tunnels = { max = 0 }", "use 1 to"),

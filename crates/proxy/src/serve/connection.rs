@@ -15,7 +15,7 @@ use curtail_http::h1::{Framing, Reject, RequestHead, Version};
 use curtail_kernel::stage::Priority;
 use curtail_net::Stream;
 use curtail_runtime::http::{
-    Call, Http, PRIORITY, Payload, Protocol, Request, Response, priority, type_of_service,
+    Call, Commit, Http, PRIORITY, Payload, Protocol, Request, Response, priority, type_of_service,
 };
 use curtail_runtime::stage::{Permit, Stage};
 use curtail_runtime::{Cell, Query, QueryError, QueryResponse, marks};
@@ -136,7 +136,7 @@ pub(super) async fn handle<F: Front>(
         }
     };
     let service = &proxy.services[target.service];
-    let upgrade = match Upgrade::of(&head, service) {
+    let upgrade = match Upgrade::of(&head, &target, service) {
         Ok(upgrade) => upgrade.map(Arc::new),
         Err(why) => {
             let line = (why.status(), why.to_string());
@@ -193,7 +193,7 @@ async fn body<F: Front>(
         Framing::Length(bytes) => Some(bytes),
         Framing::Chunked | Framing::UntilClose => None,
     };
-    let repeats = target.unary || target.idempotent;
+    let repeats = target.commit == Commit::End || target.idempotent;
     // A client of gRPC may wait for a response before it sends more.
     let is_dialog = !repeats && service.protocol == Protocol::Http2 && length.is_none();
     let mut pieces = Pieces::default();

@@ -124,7 +124,7 @@ pub(super) fn render(
     )?;
     let rendered = match upgrade {
         Some(upgrade) => rendered.upgrading(&upgrade.protocol),
-        None => rendered.unary(target.unary),
+        None => rendered.committing(target.commit),
     };
     let mut query = Query::new(rendered);
     query.may_retry = target.idempotent && is_whole && upgrade.is_none();

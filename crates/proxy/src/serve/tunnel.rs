@@ -21,6 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 
+use crate::route::Target;
 use crate::state::Service;
 
 /// The headers of the handshake of WebSocket (RFC 6455 §4.1). HTTP/2 does not have them.
@@ -51,7 +52,7 @@ pub(super) enum NoTunnel {
     #[error("the service has no room for another tunnel (tunnels.max)")]
     Full,
     /// Over HTTP/2, the request cannot become an ordinary one.
-    #[error("the service does not permit this protocol (tunnels.protocols)")]
+    #[error("no tunnel is permitted here (tunnel = true in the route), or not for this protocol")]
     Protocol,
 }
 
@@ -67,12 +68,17 @@ impl NoTunnel {
 
 impl Upgrade {
     /// Takes a place for the tunnel that a request asks for. Returns `None` for an ordinary request. A
-    /// request over HTTP/1.1 for a protocol that the service does not permit is ordinary.
-    pub(super) fn of(head: &RequestHead, service: &Service) -> Result<Option<Self>, NoTunnel> {
+    /// request over HTTP/1.1 for a tunnel that the route or the service does not permit is ordinary.
+    pub(super) fn of(
+        head: &RequestHead,
+        target: &Target,
+        service: &Service,
+    ) -> Result<Option<Self>, NoTunnel> {
         let Some(protocol) = head.upgrade() else { return Ok(None) };
         let tunnels = &service.config.tunnels;
         let is_connect = head.version() == Version::Http2;
-        if !tunnels.protocols.iter().any(|known| known.eq_ignore_ascii_case(protocol)) {
+        let is_known = |known: &String| known.eq_ignore_ascii_case(protocol);
+        if !target.tunnel || !tunnels.protocols.iter().any(is_known) {
             return if is_connect { Err(NoTunnel::Protocol) } else { Ok(None) };
         }
         let key = head.header(WEBSOCKET_KEY).and_then(|key| std::str::from_utf8(key).ok());

@@ -10,7 +10,7 @@ use crate::harness::http2::{
     Act, Backend2, END_HEADERS, END_STREAM, Fate, GET, HEADERS, Http2Client, RawClient, SLOTS,
     Seen2, before, frame, hpack, request, whole,
 };
-use crate::harness::{Backend, HELLO, eventually};
+use crate::harness::{Backend, HELLO, Proxy, config, eventually, service};
 
 #[tokio::test]
 async fn many_streams_share_one_connection() {
@@ -291,4 +291,39 @@ async fn a_body_that_stalls_gets_408() {
     assert_eq!(stream.reply().await.expect("a reply").status, 408);
     assert_eq!(client.get("/").await.text(), "hello");
     assert_eq!(backend.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn on_a_route_with_first_chunk_a_head_alone_does_not_win() {
+    let lines = |route: &str| {
+        format!(
+            "protocol = \"h2\"\npolicy = \"delayed:20ms:cc+round-robin\"\nhedge_budget = 1.0\n\
+             cancel = \"reset\"\nroute = {{ idempotent = true, {route} }}"
+        )
+    };
+    for (route, wins) in [("first_chunk = true", true), ("unary = true", true), ("", false)] {
+        let stuck = Backend2::new(|_| vec![Act::Head(200, vec![], false), Act::Hang]).await;
+        let good = Backend2::new(|_| whole("hello")).await;
+        let addresses = [stuck.address, good.address];
+        let proxy = Proxy::start(&config("", &service(&lines(route), &addresses))).await;
+        let client = Http2Client::connect(proxy.http).await;
+        // The pick alternates, so one of the two begins at the replica that is stuck.
+        let mut streams = Vec::new();
+        for _ in 0..2 {
+            streams.push(client.start(request("GET", "/"), true).await);
+        }
+        stuck.has_seen(1).await;
+        if wins {
+            for stream in streams {
+                assert_eq!(stream.reply().await.expect("a reply").text(), "hello", "{route}");
+            }
+            eventually("a reset", async || stuck.resets().len() == 1).await;
+            proxy.idle().await;
+        } else {
+            for stream in streams {
+                assert_eq!(stream.response.await.expect("a head").status(), 200);
+            }
+            assert!(stuck.resets().is_empty() && good.seen().len() == 1);
+        }
+    }
 }

@@ -147,7 +147,8 @@ async fn connect(client: &Http2Client, protocol: &'static str) -> (String, Tunne
 }
 
 async fn before(lines: &str, echo: &Echo) -> Proxy {
-    Proxy::start(&config("", &service(lines, &[echo.address]))).await
+    let lines = format!("route = {{ path_prefix = \"/chat\", tunnel = true }}\n{lines}");
+    Proxy::start(&config("", &service(&lines, &[echo.address]))).await
 }
 
 async fn reads(tunnel: &mut (impl AsyncRead + Unpin + ?Sized), text: &str) {
@@ -271,7 +272,7 @@ async fn a_refused_handshake_is_an_ordinary_response() {
 async fn other_requests_to_switch_are_ordinary_requests() {
     let plain = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
     for (lines, request) in [
-        ("tunnels = false", handshake("")),
+        ("tunnels = { protocols = [] }", handshake("")),
         ("", handshake("").replace("websocket\r", "h2c\r")),
         ("", handshake("").replace("websocket\r", "websocket, other\r")),
         ("", handshake("upgrade: websocket\r\n")),
@@ -296,7 +297,7 @@ async fn a_replica_may_switch_only_to_the_protocol_that_was_requested() {
     for (response, request) in [
         (other, handshake("")),
         (silent, handshake("")),
-        (SWITCHES, "GET / HTTP/1.1\r\nhost: x\r\n\r\n".to_owned()),
+        (SWITCHES, "GET /chat HTTP/1.1\r\nhost: x\r\n\r\n".to_owned()),
     ] {
         let replica = Echo::start(false, response).await;
         let proxy = before("", &replica).await;

@@ -28,7 +28,7 @@ struct Parts {
     target_end: usize,
     body: Payload,
     may_repeat: bool,
-    is_unary: bool,
+    commit: Commit,
     call: Option<Call>,
     /// The protocol to which the connection shall switch.
     upgrade: Option<Box<str>>,
@@ -95,6 +95,19 @@ impl Payload {
     }
 }
 
+/// The point at which a copy wins, if its response is long or has no declared length. Until then,
+/// another copy can win. A short response always wins with its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Commit {
+    /// The head of the response.
+    #[default]
+    Head,
+    /// The first bytes of the body, for servers that send the head before they have done the work.
+    FirstChunk,
+    /// The end, unless the response is too long to be held.
+    End,
+}
+
 /// Observes the copies of a request.
 pub trait Watch: fmt::Debug + Send + Sync {
     /// A copy is sent to a server.
@@ -126,7 +139,7 @@ impl Request {
             target_end,
             body: body.into(),
             may_repeat,
-            is_unary: false,
+            commit: Commit::Head,
             call: None,
             upgrade: None,
             watch: None,
@@ -157,8 +170,8 @@ impl Request {
         self.0.may_repeat
     }
 
-    pub(super) fn is_unary(&self) -> bool {
-        self.0.is_unary
+    pub(super) fn commit(&self) -> Commit {
+        self.0.commit
     }
 
     pub(super) fn call(&self) -> Option<&Call> {
@@ -177,11 +190,10 @@ impl Request {
         &self.0.text[..self.0.method_end] == b"HEAD"
     }
 
-    /// Returns the same request, declared to have a single response of moderate length. A copy can
-    /// then lose until its response has ended, unless the response is too long to be held.
+    /// Returns the same request with another point at which a copy wins.
     #[must_use]
-    pub fn unary(mut self, is_unary: bool) -> Self {
-        Arc::make_mut(&mut self.0).is_unary = is_unary;
+    pub fn committing(mut self, commit: Commit) -> Self {
+        Arc::make_mut(&mut self.0).commit = commit;
         self
     }
 

@@ -23,7 +23,7 @@ mod upstream;
 pub use grpc::Call;
 pub use health::{Health, Probe, watch};
 pub use load_report::{LoadReport, ORCA, SERVER_TIMING};
-pub use message::{Body, Payload, Request, Response, Watch};
+pub use message::{Body, Commit, Payload, Request, Response, Watch};
 pub use pipe::{BodyReceiver, BodySender};
 pub use priority::{PRIORITY, priority, type_of_service};
 pub use tunnel::Tunnel;
@@ -173,8 +173,14 @@ impl Http {
         let reports = self.settings.load_reports && outcome == Outcome::Good;
         let feedback = if reports { LoadReport::of(&head).feedback() } else { None };
         let mut read = Bytes::new();
-        if request.is_unary() || self.is_small(head.framing()) {
-            let limit = usize::try_from(self.settings.whole_bytes).unwrap_or(usize::MAX);
+        let limit = match request.commit() {
+            _ if self.is_small(head.framing()) => Some(self.settings.whole_bytes),
+            Commit::Head => None,
+            Commit::FirstChunk => Some(0),
+            Commit::End => Some(self.settings.whole_bytes),
+        };
+        if let Some(limit) = limit {
+            let limit = usize::try_from(limit).unwrap_or(usize::MAX);
             let (body, is_whole) = incoming.body_up_to(limit).await?;
             if is_whole {
                 let trailers = poll_fn(|context| incoming.poll_trailers(context)).await?;
