@@ -5,9 +5,11 @@
 //! same file at the same time both succeed, and clients reach only the last one.
 
 use std::fs;
+use std::future::poll_fn;
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::task::{Context, Poll, ready};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -69,13 +71,24 @@ impl Listener {
     /// The system refuses, for example because the process has too many open files. The listener
     /// stays usable.
     pub async fn accept(&self) -> io::Result<Stream> {
-        match &self.socket {
+        poll_fn(|context| self.poll_accept(context)).await
+    }
+
+    /// Polls for a connection, as [`accept`](Listener::accept) does.
+    ///
+    /// # Errors
+    ///
+    /// As for [`accept`](Listener::accept).
+    pub fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Stream>> {
+        Poll::Ready(match &self.socket {
             Socket::Tcp(listener) => {
-                let (socket, peer) = listener.accept().await?;
+                let (socket, peer) = ready!(listener.poll_accept(context))?;
                 Ok(Stream::from(socket).with_peer(Endpoint::Ip(peer)))
             }
-            Socket::Unix { listener, .. } => Ok(Stream::from(listener.accept().await?.0)),
-        }
+            Socket::Unix { listener, .. } => {
+                ready!(listener.poll_accept(context)).map(|(socket, _)| Stream::from(socket))
+            }
+        })
     }
 
     /// Returns the endpoint that the listener is bound to, with the real port.
@@ -88,6 +101,12 @@ impl Listener {
             Socket::Tcp(listener) => listener.local_addr().map(Endpoint::Ip),
             Socket::Unix { file, .. } => Ok(Endpoint::Unix(file.path.clone())),
         }
+    }
+}
+
+impl From<TcpListener> for Listener {
+    fn from(listener: TcpListener) -> Listener {
+        Listener { socket: Socket::Tcp(listener) }
     }
 }
 

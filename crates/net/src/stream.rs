@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -55,6 +55,19 @@ impl Stream {
             (false, false) => [prefix, self.prefix].concat().into(),
         };
         self
+    }
+
+    /// Returns the descriptor of a plain stream.
+    ///
+    /// # Errors
+    ///
+    /// The stream is encrypted ([`io::ErrorKind::Unsupported`]), or cannot be taken from its runtime.
+    pub fn into_descriptor(self) -> io::Result<OwnedFd> {
+        match self.transport {
+            Transport::Tcp(socket) => socket.into_std().map(OwnedFd::from),
+            Transport::Unix(socket) => socket.into_std().map(OwnedFd::from),
+            Transport::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 
     /// Replaces the peer, because a PROXY header or the listener reported it.

@@ -21,10 +21,12 @@ mod state;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use curtail_kernel::ServerId;
+use curtail_net::{Endpoint, Listener};
 pub use curtail_runtime::Workers;
 use curtail_runtime::http::watch as watch_server;
 use tokio::net::TcpListener;
@@ -57,6 +59,9 @@ pub enum StartError {
     /// The kernel rejected a service.
     #[error(transparent)]
     Kernel(#[from] curtail_kernel::ConfigError),
+    /// The Unix socket cannot be bound.
+    #[error("listen.unix: {0}")]
+    Unix(String),
     /// The flow control of the sidecar cannot be built.
     #[error(transparent)]
     Flow(#[from] curtail_flow::BuildError),
@@ -70,6 +75,7 @@ pub struct Server {
     proxy: Arc<Proxy>,
     clients: TcpListener,
     tls_clients: Option<TcpListener>,
+    unix_clients: Option<Listener>,
     admin: Option<TcpListener>,
     /// Listeners of services that have their own address, with the index of the service.
     own: Vec<(usize, TcpListener)>,
@@ -94,6 +100,10 @@ impl Server {
             }
             None => None,
         };
+        let unix_clients = match &config.listen.unix {
+            Some(path) => Some(listen_unix(path)?),
+            None => None,
+        };
         let admin = match config.listen.admin {
             Some(address) => Some(listen("listen.admin", address, &config.listen.places[1]).await?),
             None => None,
@@ -106,7 +116,7 @@ impl Server {
             }
         }
         let proxy = Arc::new(Proxy::new(config, seed)?);
-        Ok(Self { proxy, clients, tls_clients, admin, own })
+        Ok(Self { proxy, clients, tls_clients, unix_clients, admin, own })
     }
 
     /// Returns the address for clients.
@@ -150,7 +160,7 @@ impl Server {
     }
 
     async fn serve(self, workers: Workers, shutdown: Running<()>) -> usize {
-        let Self { proxy, clients, tls_clients, admin, own } = self;
+        let Self { proxy, clients, tls_clients, unix_clients, admin, own } = self;
         let (drain, draining) = watch::channel(false);
         let (drain_own, draining_own) = watch::channel(false);
         // Dropping the set stops the admin server, the health checks and the learning.
@@ -174,26 +184,28 @@ impl Server {
         for certificates in &proxy.certificates {
             background.spawn(certificates.clone().watch());
         }
-        let listeners = 1 + own.len() + usize::from(tls_clients.is_some());
+        let more = usize::from(tls_clients.is_some()) + usize::from(unix_clients.is_some());
+        let listeners = 1 + own.len() + more;
         let permits = serve::client_permits(proxy.config.listen.max_connections, listeners);
         let workers = Arc::new(workers);
         let mut calls = JoinSet::new();
         for (at, listener) in own {
             let router = Router::of_service(&proxy.config, at).into();
-            let workers = Arc::clone(&workers);
+            let (workers, listener) = (Arc::clone(&workers), listener.into());
             let at = Entrance { listener, router, tls: None, proxy_protocol: false, workers };
             calls.spawn(serve::clients(Arc::clone(&proxy), at, permits, draining_own.clone()));
         }
         let router = Arc::new(Router::new(&proxy.config));
         let proxy_protocol = proxy.config.listen.proxy_protocol;
         let mut fronts = JoinSet::new();
-        if let Some(listener) = tls_clients {
-            let (router, tls) = (Arc::clone(&router), proxy.tls.clone());
-            let workers = Arc::clone(&workers);
+        let tls_clients = tls_clients.map(|listener| (listener.into(), proxy.tls.clone()));
+        let unix_clients = unix_clients.map(|listener| (listener, None));
+        for (listener, tls) in tls_clients.into_iter().chain(unix_clients) {
+            let (router, workers) = (Arc::clone(&router), Arc::clone(&workers));
             let at = Entrance { listener, router, tls, proxy_protocol, workers };
             fronts.spawn(serve::clients(Arc::clone(&proxy), at, permits, draining.clone()));
         }
-        let at = Entrance { listener: clients, router, tls: None, proxy_protocol, workers };
+        let at = Entrance { listener: clients.into(), router, tls: None, proxy_protocol, workers };
         let serving = serve::clients(proxy, at, permits, draining);
         tokio::pin!(serving);
         tokio::select! {
@@ -224,6 +236,11 @@ async fn listen(
         };
         StartError::Listen { key, place, address, error }
     })
+}
+
+fn listen_unix(path: &Path) -> Result<Listener, StartError> {
+    let bound = Listener::bind(&Endpoint::Unix(path.to_owned()));
+    bound.map_err(|error| StartError::Unix(error.to_string()))
 }
 
 fn fix(error: &std::io::Error) -> &'static str {

@@ -11,7 +11,6 @@
 use std::fs::File;
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
@@ -19,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use curtail_net::{Listener, Stream};
 use rustix::io::{DupFlags, Errno, dup3};
 use rustix::process::{Resource, getrlimit};
 use tokio::net::{TcpListener, TcpStream};
@@ -39,8 +39,8 @@ static TURN: Mutex<()> = Mutex::new(());
 
 /// A listener with spare descriptors.
 #[derive(Debug)]
-pub struct Acceptor {
-    listener: TcpListener,
+pub struct Acceptor<L = TcpListener> {
+    listener: L,
     spares: Arc<Spares>,
     pause: Option<Pause>,
 }
@@ -54,10 +54,9 @@ struct Pause {
 
 /// An accepted connection. Dropping it closes the connection.
 #[derive(Debug)]
-pub struct Accepted {
+pub struct Accepted<S: IntoDescriptor = TcpStream> {
     /// Present until this value is dropped or converted.
-    stream: Option<TcpStream>,
-    from: SocketAddr,
+    stream: Option<S>,
     in_place_of_spare: bool,
     spares: Arc<Spares>,
 }
@@ -66,10 +65,56 @@ pub struct Accepted {
 #[derive(Debug, Default)]
 struct Spares(Mutex<Vec<OwnedFd>>);
 
-impl Acceptor {
+/// A listener.
+pub trait Listen {
+    /// The type of its connections.
+    type Stream: IntoDescriptor;
+
+    /// Polls for the next connection.
+    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Self::Stream>>;
+}
+
+/// A connection that can be taken apart.
+pub trait IntoDescriptor {
+    /// Returns the descriptor.
+    ///
+    /// # Errors
+    /// The connection cannot be taken from its runtime.
+    fn into_descriptor(self) -> io::Result<OwnedFd>;
+}
+
+impl Listen for TcpListener {
+    type Stream = TcpStream;
+
+    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<TcpStream>> {
+        TcpListener::poll_accept(self, context).map_ok(|(stream, _)| stream)
+    }
+}
+
+impl IntoDescriptor for TcpStream {
+    fn into_descriptor(self) -> io::Result<OwnedFd> {
+        self.into_std().map(OwnedFd::from)
+    }
+}
+
+impl Listen for Listener {
+    type Stream = Stream;
+
+    fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Stream>> {
+        Listener::poll_accept(self, context)
+    }
+}
+
+impl IntoDescriptor for Stream {
+    fn into_descriptor(self) -> io::Result<OwnedFd> {
+        Stream::into_descriptor(self)
+    }
+}
+
+impl<L: Listen> Acceptor<L> {
     /// Creates an acceptor, and opens its spare descriptors if there are enough free ones.
     #[must_use]
-    pub fn new(listener: TcpListener) -> Self {
+    pub fn new(listener: L) -> Self {
         let spares = Arc::new(Spares::default());
         let turn = lock(&TURN);
         spares.refill();
@@ -83,12 +128,15 @@ impl Acceptor {
     /// `accept` failed. The next call begins with a pause. If [`is_exhausted`] returns true for the
     /// error, all spare descriptors are in use, too. There is then no pause if one of them has
     /// been put back before the next call.
-    pub async fn accept(&mut self) -> io::Result<Accepted> {
+    pub async fn accept(&mut self) -> io::Result<Accepted<L::Stream>> {
         poll_fn(|context| self.poll_accept(context)).await
     }
 
     /// Polls for the next connection, as [`Self::accept`] does.
-    pub fn poll_accept(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Accepted>> {
+    pub fn poll_accept(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<Accepted<L::Stream>>> {
         if let Some(Pause { sleep, is_for_spare }) = &mut self.pause {
             if !(*is_for_spare && self.spares.is_any_left()) {
                 ready!(sleep.as_mut().poll(context));
@@ -111,9 +159,9 @@ impl Acceptor {
         }
         drop(turn);
         Poll::Ready(match accepted {
-            Ok((stream, from)) => {
+            Ok(stream) => {
                 let (stream, spares) = (Some(stream), Arc::clone(&self.spares));
-                Ok(Accepted { stream, from, in_place_of_spare, spares })
+                Ok(Accepted { stream, in_place_of_spare, spares })
             }
             Err(error) => {
                 let is_for_spare = is_exhausted(&error);
@@ -124,18 +172,12 @@ impl Acceptor {
     }
 }
 
-impl Accepted {
-    /// Returns the address of the client.
-    #[must_use]
-    pub fn from(&self) -> SocketAddr {
-        self.from
-    }
-
+impl<S: IntoDescriptor> Accepted<S> {
     /// Returns the stream.
     ///
     /// # Errors
     /// This connection uses a spare descriptor. Drop it, so that the next client can be accepted.
-    pub fn into_stream(mut self) -> Result<TcpStream, Self> {
+    pub fn into_stream(mut self) -> Result<S, Self> {
         match self.stream.take() {
             Some(stream) if !self.in_place_of_spare => Ok(stream),
             stream => {
@@ -148,21 +190,21 @@ impl Accepted {
 
 const PRESENT: &str = "the stream is present until the value is dropped";
 
-impl Deref for Accepted {
-    type Target = TcpStream;
+impl<S: IntoDescriptor> Deref for Accepted<S> {
+    type Target = S;
 
-    fn deref(&self) -> &TcpStream {
+    fn deref(&self) -> &S {
         self.stream.as_ref().expect(PRESENT)
     }
 }
 
-impl DerefMut for Accepted {
-    fn deref_mut(&mut self) -> &mut TcpStream {
+impl<S: IntoDescriptor> DerefMut for Accepted<S> {
+    fn deref_mut(&mut self) -> &mut S {
         self.stream.as_mut().expect(PRESENT)
     }
 }
 
-impl Drop for Accepted {
+impl<S: IntoDescriptor> Drop for Accepted<S> {
     fn drop(&mut self) {
         if let Some(stream) = self.stream.take() {
             self.spares.put_back(stream);
@@ -195,13 +237,14 @@ impl Spares {
     }
 
     /// Closes a connection. If a descriptor is missing, keeps that of the connection.
-    fn put_back(&self, stream: TcpStream) {
+    fn put_back(&self, stream: impl IntoDescriptor) {
         let mut all = lock(&self.0);
         if all.len() > SPARES {
             return;
         }
-        let (Some(first), Ok(stream)) = (all.first(), stream.into_std()) else { return };
-        let mut descriptor = OwnedFd::from(stream);
+        let (Some(first), Ok(mut descriptor)) = (all.first(), stream.into_descriptor()) else {
+            return;
+        };
         if dup3(first, &mut descriptor, DupFlags::CLOEXEC).is_ok() {
             all.push(descriptor);
         }

@@ -98,7 +98,7 @@ impl TcpStage {
             };
             while jobs.try_join_next().is_some() {}
             let Ok((accepted, class)) = accepted else { continue };
-            let from = accepted.from();
+            let Ok(from) = accepted.peer_addr() else { continue };
             // Without a place or a file descriptor, the connection is closed immediately.
             let place = Arc::clone(&room).try_acquire_owned();
             let (Ok(client), Ok(place)) = (accepted.into_stream(), place) else {

@@ -2,6 +2,7 @@
 //! has the meaning of the key with the same name in [`super::raw`].
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use curtail_flow::metadata::MemberKey;
@@ -59,6 +60,8 @@ impl Config {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listen {
     pub(crate) http: SocketAddr,
+    /// The Unix socket for clients.
+    pub(crate) unix: Option<PathBuf>,
     /// The address for clients that use TLS, and the settings of TLS.
     pub(crate) https: Option<(SocketAddr, ServerTlsSpec)>,
     pub(crate) proxy_protocol: bool,

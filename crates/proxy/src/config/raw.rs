@@ -32,6 +32,9 @@ pub(super) struct Listen {
     /// Address for clients, as `IP:PORT` or `localhost:PORT`. Port 0 selects any free port.
     #[schemars(extend("default" = "127.0.0.1:8080"))]
     pub(super) http: Maybe<String>,
+    /// Path of a Unix socket for clients on this machine, in addition to `http`. A file that a killed
+    /// process has left there is replaced.
+    pub(super) unix: Maybe<String>,
     /// Address for clients that use TLS. Requires the table `tls`. The client chooses HTTP/2 or
     /// HTTP/1.1 in the handshake (ALPN).
     pub(super) https: Maybe<String>,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use curtail_http::h1::{Limits, Timeouts};
@@ -79,6 +80,7 @@ fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
     Listen {
         http,
         https,
+        unix: unix(raw, report),
         proxy_protocol: raw.proxy_protocol.as_ref().is_some_and(|given| *given.get()),
         request_id: raw.request_id.as_ref().is_some_and(|given| *given.get()),
         normalize_path: raw.normalize_path.as_ref().is_some_and(|given| *given.get()),
@@ -90,6 +92,18 @@ fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
         timeouts,
         // Zero is valid: In this case, the proxy does not wait for running requests after SIGTERM.
         drain: raw.drain.as_ref().map_or(secs(30), |given| Duration::from_nanos(given.get().0)),
+    }
+}
+
+fn unix(raw: &raw::Listen, report: &mut Report<'_>) -> Option<PathBuf> {
+    let given = raw.unix.as_ref()?;
+    match Address::parse(&format!("unix:{}", given.get())) {
+        Ok(Address::Unix(path)) => Some(path),
+        _ => {
+            let fix = "write an absolute path of at most 107 bytes, like \"/run/curtail.sock\"";
+            report.error(&given.span(), "unix is not the path of a socket", fix);
+            None
+        }
     }
 }
 

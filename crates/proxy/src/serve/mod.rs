@@ -11,11 +11,10 @@ mod tunnel;
 use std::sync::Arc;
 use std::time::Duration;
 
-use curtail_net::{HandshakeError, ServerTls, Stream, proxy_protocol};
+use curtail_net::{HandshakeError, Listener, ServerTls, Stream, proxy_protocol};
 use curtail_runtime::Workers;
 use curtail_runtime::accept::{Accepted, Acceptor, clients_max, open_files};
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
@@ -29,7 +28,7 @@ const ACCEPT_SILENCE: Duration = Duration::from_secs(1);
 
 /// A listener, and what its clients get.
 pub(crate) struct Entrance {
-    pub(crate) listener: TcpListener,
+    pub(crate) listener: Listener,
     pub(crate) router: Arc<Router>,
     /// Set if clients must use TLS.
     pub(crate) tls: Option<ServerTls>,
@@ -71,7 +70,7 @@ pub(crate) async fn clients(
                     let runtime = place.runtime().clone();
                     let serving = async move {
                         let open = proxy.metrics.client_connected();
-                        let mut stream = Stream::from(stream);
+                        let mut stream = stream;
                         if !place.is_here() {
                             // If it fails, the runtime of the acceptor notifies the worker.
                             let _ = stream.move_here();
@@ -106,10 +105,10 @@ pub(crate) async fn clients(
 /// Returns the connection and a permit, or refuses the client.
 fn admit(
     proxy: &Proxy,
-    accepted: Accepted,
+    accepted: Accepted<Stream>,
     permits: &Arc<Semaphore>,
-) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-    let refuse = |stream: &TcpStream, why: &'static str| {
+) -> Option<(Stream, OwnedSemaphorePermit)> {
+    let refuse = |stream: &Stream, why: &'static str| {
         proxy.metrics.rejected(Rejection::Connections, 503, &why);
         // Best effort, without waiting: the point is to hold nothing for this client.
         let _ = stream.try_write(respond::FULL);

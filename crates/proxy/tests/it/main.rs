@@ -23,5 +23,6 @@ mod streams;
 mod throttle;
 mod tls;
 mod tunnels;
+mod unix;
 mod uploads;
 mod workers;

@@ -247,7 +247,13 @@ async fn a_lost_server_fails_its_jobs_and_the_next_request_reconnects() {
     assert!(query().await.is_ok());
     drop(only);
     assert!(query().await.is_err());
-    let again = Server::bind(addresses.data, addresses.purge, ServerOptions::default()).await;
-    let _again = again.unwrap();
+    // The tasks of the old server may take a moment to close their sockets.
+    let again = std::sync::Mutex::new(None);
+    eventually("the sockets are free", async || {
+        let bound = Server::bind(addresses.data, addresses.purge, ServerOptions::default()).await;
+        *again.lock().unwrap() = bound.ok();
+        again.lock().unwrap().is_some()
+    })
+    .await;
     eventually("it answers", async || query().await.is_ok()).await;
 }
