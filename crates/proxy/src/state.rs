@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use curtail_flow::Target;
 use curtail_kernel::{Core, GroupId, ServerId, rng};
 use curtail_net::{Address, ClientTls, ServerTls};
-use curtail_runtime::http::{Http, Replica, Settings};
+use curtail_runtime::http::{Budget, Http, Replica, Settings};
 use curtail_runtime::stage::Stage;
 use curtail_runtime::{Cell, Learning, Timers};
 use tokio::sync::Semaphore;
@@ -28,6 +28,8 @@ pub(crate) struct Proxy {
     pub(crate) sidecar: Option<Sidecar>,
     pub(crate) services: Vec<Service>,
     pub(crate) metrics: Metrics,
+    /// What the buffers for bodies may hold.
+    pub(crate) budget: Budget,
     /// TLS for clients, if there is an address for it.
     pub(crate) tls: Option<ServerTls>,
     pub(crate) certificates: Vec<Certificates>,
@@ -80,10 +82,12 @@ impl Proxy {
         let mut metrics = Metrics::new(&config);
         let sidecar = Sidecar::new(&config)?;
         let timers = Timers::precise();
+        let budget = Budget::new(config.listen.max_buffered);
         let mut services = Vec::with_capacity(config.services.len());
         let mut certificates = Vec::new();
         for (at, service) in config.services.iter().enumerate() {
-            let mut service = start(at, service, &metrics.services[at], &timers, seed)?;
+            let metrics = &metrics.services[at];
+            let mut service = start((at, service), metrics, &timers, &budget, seed)?;
             if let (Some(sidecar), Some(FlowRole::Egress)) = (&sidecar, service.config.flow) {
                 let cells = service.cells.iter();
                 let targets = cells.map(|(_, cell)| sidecar.targets(&service.config.name, cell));
@@ -98,11 +102,12 @@ impl Proxy {
         certificates.extend(tls.clone().map(Certificates::of_listener));
         metrics.add(ExpiryCollector(certificates.clone()));
         let ignored_lines = LogLimit::new();
-        Ok(Self { sidecar, services, metrics, tls, certificates, config, ignored_lines })
+        Ok(Self { sidecar, services, metrics, budget, tls, certificates, config, ignored_lines })
     }
 
     /// Updates the gauges. Called before the gauges are read, not on every event.
     pub(crate) fn sample(&self) {
+        self.metrics.buffered.set(self.budget.used() as i64);
         for service in &self.services {
             if let Some(learning) = &service.learning {
                 learning.look(|learner| service.metrics.learned(learner));
@@ -156,10 +161,10 @@ impl Proxy {
 }
 
 fn start(
-    at: usize,
-    service: &config::Service,
+    (at, service): (usize, &config::Service),
     metrics: &Arc<ServiceMetrics>,
     timers: &Timers,
+    budget: &Budget,
     seed: u64,
 ) -> Result<Service, StartError> {
     let tls = service.tls.as_ref().map(ClientTls::load).transpose()?;
@@ -182,6 +187,7 @@ fn start(
         let transport = Http::new(cell.addresses.iter().map(replica), settings);
         let transport = transport.with_probes(service.probe.clone());
         let transport = transport.with_outcomes(service.outcomes.clone());
+        let transport = transport.with_budget(budget.clone());
         let watcher = Watcher::new(metrics, &service.name, &cell);
         cells.push((Cell::observed(kernel, transport, timers.clone(), watcher), cell));
     }

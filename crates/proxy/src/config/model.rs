@@ -74,6 +74,8 @@ pub(crate) struct Listen {
     pub(crate) places: [Option<String>; 3],
     pub(crate) max_connections: usize,
     pub(crate) workers: usize,
+    /// Maximum number of bytes in buffers for bodies.
+    pub(crate) max_buffered: usize,
     pub(crate) limits: h1::Limits,
     pub(crate) timeouts: h1::Timeouts,
     /// Time limit for running requests after SIGTERM. If it is zero, the proxy does not wait for

@@ -64,6 +64,10 @@ pub(super) struct Listen {
     /// process may use.
     #[schemars(range(min = 1, max = 1024))]
     pub(super) workers: Maybe<u64>,
+    /// Maximum number of bytes of bodies that wait in the proxy. Once it is reached, bodies are relayed
+    /// without being held, and new requests with a body wait.
+    #[schemars(extend("default" = "256MiB"))]
+    pub(super) max_buffered: Maybe<Size>,
     /// Timeout from the first byte of a request to the end of its head.
     #[schemars(extend("default" = "10s"))]
     pub(super) header_timeout: Maybe<Span>,

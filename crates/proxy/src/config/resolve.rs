@@ -50,6 +50,9 @@ pub(super) fn file(raw: &raw::File, report: &mut Report<'_>) -> Config {
     Config { listen, log, flow, services, warnings: Vec::new(), notes }
 }
 
+/// The permitted range of `max_buffered`.
+const BUFFERED: (std::ops::RangeInclusive<usize>, &str) = (1 << 20..=1 << 40, "1MiB to 1024GiB");
+
 type Tables<'r> = [(&'r raw::Service, Range<usize>)];
 
 fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
@@ -88,6 +91,7 @@ fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
         places: spans.map(|span| span.map(|span| report.place(&span))),
         max_connections: key!(count, report, raw.max_connections, 1..=1_000_000, 10_000) as usize,
         workers: key!(count, report, raw.workers, 1..=1_024, processors) as usize,
+        max_buffered: key!(size, report, raw.max_buffered, BUFFERED, 256 << 20),
         limits,
         timeouts,
         // Zero is valid: In this case, the proxy does not wait for running requests after SIGTERM.

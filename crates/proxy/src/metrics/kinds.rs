@@ -157,6 +157,8 @@ kinds! {
         UnknownShard => "unknown_shard",
         /// The service permits no such tunnel, or has `tunnels.max` of them.
         Tunnels => "tunnels",
+        /// Bodies of `max_buffered` bytes wait in the proxy.
+        Buffers => "buffers",
     }
 }
 

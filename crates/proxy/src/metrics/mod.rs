@@ -38,6 +38,7 @@ pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 pub(crate) struct Metrics {
     registry: Registry,
     clients: ClientMetrics,
+    pub(crate) buffered: Gauge,
     pub(crate) services: Vec<Arc<ServiceMetrics>>,
 }
 
@@ -134,11 +135,12 @@ impl Metrics {
             rejected: families.each("rejected", &none, "reason"),
             rejected_lines: Rejection::ALL.iter().map(|_| LogLimit::new()).collect(),
         };
+        let buffered = families.add("buffered_bytes", &none);
         let service = |service| Arc::new(ServiceMetrics::new(&mut families, service));
         let services = config.services.iter().map(service).collect();
         let mut registry = Registry::with_prefix("curtail");
         registry.register_collector(Box::new(families));
-        Self { registry, clients, services }
+        Self { registry, clients, buffered, services }
     }
 
     /// Adds metrics whose series are not fixed.

@@ -23,7 +23,7 @@ use super::kinds::Kind;
 
 /// All metrics with their help texts, in the order in which they are written. The names here do not
 /// include the prefix, the unit or `_total`.
-const METRICS: [(&str, &str); 35] = [
+const METRICS: [(&str, &str); 36] = [
     ("requests", "Requests that reached the service and ended"),
     (
         "responses",
@@ -77,6 +77,7 @@ const METRICS: [(&str, &str); 35] = [
     ("probe_failures", "Probes that failed"),
     ("ejections", "Number of times that the server was ejected"),
     ("connections", "Open client connections"),
+    ("buffered_bytes", "Bytes of bodies that wait in the proxy"),
     ("connections_accepted", "Accepted client connections"),
     ("rejected", "Connections and requests rejected before they reached a service"),
 ];

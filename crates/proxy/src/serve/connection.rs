@@ -3,33 +3,29 @@
 //! A client that closes its sending half is treated as if it had left. On the wire, the two cases
 //! look the same. Work for a client that has left would delay the clients that are still waiting.
 
-use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use curtail_http::Pieces;
 use curtail_http::grpc::{PREVIOUS_ATTEMPTS, TIMEOUT, parse_timeout};
 use curtail_http::h1::server::{Connection, ServerError};
-use curtail_http::h1::{Framing, Reject, RequestHead, Version};
+use curtail_http::h1::{Framing, RequestHead, Version};
 use curtail_kernel::stage::Priority;
 use curtail_net::Stream;
-use curtail_runtime::http::{
-    Call, Commit, Http, PRIORITY, Payload, Protocol, Request, Response, priority, type_of_service,
-};
+use curtail_runtime::http::{Call, Http, PRIORITY, Request, Response, priority, type_of_service};
 use curtail_runtime::stage::{Permit, Stage};
 use curtail_runtime::{Cell, Query, QueryError, QueryResponse, marks};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
+use super::body::{self, Received};
 use super::cut::Cut;
 use super::forward::{self, PeerAddrs};
-use super::front::{Front, Http1, Upload, unless_closed};
+use super::front::{Front, Http1, unless_closed};
 use super::respond::{self, ResponseContext};
 use super::tunnel::Upgrade;
-use crate::config;
 use crate::metrics::{Rejection, RequestOutcome};
-use crate::route::{Router, Target};
+use crate::route::Router;
 use crate::sidecar::{Fields, Hop};
 use crate::state::{Proxy, Service};
 
@@ -143,7 +139,16 @@ pub(super) async fn handle<F: Front>(
             return refuse(proxy, client, Rejection::Tunnels, line).await;
         }
     };
-    let body = body(client, &service.config, &target, &head).await?;
+    let budget = &proxy.budget;
+    if head.framing() != Framing::Empty
+        && budget.is_spent()
+        && !body::wait_for_room(client, budget, proxy.config.listen.timeouts.body).await?
+    {
+        let text = "too many bodies wait in the proxy (listen.max_buffered)";
+        return refuse(proxy, client, Rejection::Buffers, (503, text.into())).await;
+    }
+    let received = body::receive(client, budget, &service.config, &target, &head).await?;
+    let Received { payload, charge } = received;
     let now = Instant::now();
     let begun = Hop::begin(proxy, service, &target, (&head, here.peer.client));
     let begun = match unless_closed(client, begun).await {
@@ -162,7 +167,7 @@ pub(super) async fn handle<F: Front>(
             return Ok(());
         }
     };
-    let message = (&head, body, upgrade.as_deref());
+    let message = (&head, payload, upgrade.as_deref());
     let mut query = match forward::render(message, &target, &service.config, here.peer, &fields) {
         Ok(query) => query,
         Err(error) => {
@@ -171,6 +176,9 @@ pub(super) async fn handle<F: Front>(
         }
     };
     query.request = query.request.watched(hop.watch());
+    if let Some(charge) = charge {
+        query.request = query.request.charged(charge);
+    }
     query.deadline = hop.deadline().or_else(|| {
         let timeout = head.header(TIMEOUT.as_str()).filter(|_| client.is_grpc())?;
         now.checked_add(parse_timeout(timeout)?)
@@ -178,49 +186,6 @@ pub(super) async fn handle<F: Front>(
     // Bodies wait in the rendered request from here on.
     exchange(here, client, (service, target.shard), (hop, query), (head, now, upgrade)).await
 }
-
-/// Reads the body of a request if it is short. Otherwise, the body is relayed while it arrives, and can
-/// be neither repeated nor duplicated.
-async fn body<F: Front>(
-    client: &mut F,
-    service: &config::Service,
-    target: &Target,
-    head: &RequestHead,
-) -> Result<Payload, ServerError> {
-    let (limit, replay) = (service.max_request_body, service.replay_bytes);
-    let length = match head.framing() {
-        Framing::Empty => return Ok(Bytes::new().into()),
-        Framing::Length(bytes) => Some(bytes),
-        Framing::Chunked | Framing::UntilClose => None,
-    };
-    let repeats = target.commit == Commit::End || target.idempotent;
-    // A client of gRPC may wait for a response before it sends more.
-    let is_dialog = !repeats && service.protocol == Protocol::Http2 && length.is_none();
-    let mut pieces = Pieces::default();
-    if length.is_none_or(|length| length <= replay) && !is_dialog {
-        while pieces.length() as u64 <= replay {
-            match poll_fn(|context| client.poll_body(limit, context)).await? {
-                Some(piece) => pieces.push(piece, usize::MAX),
-                None => return Ok(pieces.join().into()),
-            };
-        }
-    } else if service.protocol == Protocol::Http2
-        && let Some(body) = client.take_body()
-    {
-        return Ok(Payload::once(body, length));
-    } else if length.is_some_and(|length| usize::try_from(length).map_or(true, |all| all > limit)) {
-        return Err(Reject::BodyTooLarge(limit).into());
-    }
-    let (sender, payload) = Payload::buffered(UPLOAD_BUFFER, length);
-    if pieces.length() > 0 {
-        sender.send(pieces.join());
-    }
-    *client.upload() = Some(Upload { sender, limit });
-    Ok(payload)
-}
-
-/// Number of bytes of a request that wait for a slow replica.
-const UPLOAD_BUFFER: usize = 64 << 10;
 
 /// Sends the query of a request, and its response.
 async fn exchange<F: Front>(

@@ -1,5 +1,6 @@
 //! Accepts client connections, and drains them on shutdown.
 
+mod body;
 mod connection;
 mod cut;
 mod forward;

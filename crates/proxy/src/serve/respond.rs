@@ -198,7 +198,8 @@ async fn respond<F: Front>(
     response: Response,
     extra: &[(&'static str, String)],
 ) -> Result<u16, Cut> {
-    let Response { head, body } = response;
+    // Counts a whole body until it is sent.
+    let Response { head, body, charge: _charge } = response;
     let status = head.status();
     let via = head.version().via();
     let extra = extra.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));

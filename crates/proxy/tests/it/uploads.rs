@@ -4,7 +4,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::harness::http2::{Backend2, H2, Http2Client, request};
-use crate::harness::{Backend, HELLO, Proxy, config, eventually, service, within};
+use crate::harness::{Backend, Client, HELLO, Proxy, config, eventually, service, within};
 
 /// A service whose bodies may be long.
 const LONG: &str =
@@ -176,4 +176,73 @@ async fn a_replica_that_does_not_read_stops_its_client() {
         sent += written.unwrap();
         assert!(sent < 40 * MIB, "{sent} bytes");
     }
+}
+
+async fn buffered(proxy: &Proxy) -> f64 {
+    proxy.metric("curtail_buffered_bytes", &[]).await
+}
+
+#[tokio::test]
+async fn bodies_beyond_the_budget_are_relayed_without_being_held() {
+    let backend = Backend::gated(HELLO).await;
+    let listen = "max_buffered = \"1MiB\"";
+    let lines = "policy = \"least-outstanding\"\nslots = 64\nidempotent_methods = [\"POST\"]";
+    let proxy = Proxy::listening(listen, lines, &[&backend]).await;
+    let body = "x".repeat(60 << 10);
+    let mut clients = Vec::new();
+    for number in 1..=40 {
+        let mut client = proxy.client().await;
+        let head = format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+        client.send(head + &body).await;
+        clients.push(client);
+        backend.has_seen(number).await;
+    }
+    assert!(backend.seen().iter().all(|seen| seen.body.len() == body.len()));
+    let held = buffered(&proxy).await;
+    assert!((900_000.0..=1_048_576.0).contains(&held), "{held}");
+    backend.open(40);
+    for mut client in clients {
+        assert_eq!(client.response().await.text(), "hello");
+    }
+    eventually("empty buffers", async || buffered(&proxy).await == 0.0).await;
+}
+
+#[tokio::test]
+async fn a_request_with_a_body_waits_while_the_budget_is_spent() {
+    // It accepts connections, and reads nothing.
+    let deaf = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let good = Backend::responding(HELLO).await;
+    let listen = "max_buffered = \"1MiB\"\nbody_timeout = \"300ms\"";
+    let lines = "name = \"deaf\"\nroute = { path_prefix = \"/deaf\" }\nslots = 64\n\
+        max_request_body = \"100MB\"\ntimeout = \"2s\"\nattempt_timeout = \"2s\"\n\
+        cancel_timeout = \"2s\"";
+    let deaf = service(lines, &[deaf.local_addr().expect("an address")]);
+    let other = service("route = { path_prefix = \"/\" }", &[good.address]);
+    let proxy = Proxy::start(&config(listen, &format!("{deaf}{other}"))).await;
+    let mut stuck = Vec::new();
+    let mut spent = false;
+    while !spent {
+        let address = proxy.http;
+        stuck.push(tokio::spawn(async move {
+            let mut client = Client::connect(address).await;
+            let head = "POST /deaf HTTP/1.1\r\nhost: x\r\ncontent-length: 90000000\r\n\r\n";
+            client.send(head).await;
+            client.send(vec![b'x'; 16 << 20]).await;
+        }));
+        tokio::task::yield_now().await;
+        spent = buffered(&proxy).await >= 1_048_576.0;
+        assert!(stuck.len() < 10_000, "{}", buffered(&proxy).await);
+    }
+    let mut client = proxy.client().await;
+    let refused = client.post("/a", "hello").await;
+    assert_eq!(refused.status, 503);
+    assert!(refused.text().contains("listen.max_buffered"), "{}", refused.text());
+    // A request without a body needs no buffer.
+    assert_eq!(proxy.client().await.get("/a").await.text(), "hello");
+    // A client that leaves is not noticed before its bytes are read, but the timeout ends the request.
+    for client in stuck {
+        client.abort();
+    }
+    eventually("empty buffers", async || buffered(&proxy).await == 0.0).await;
+    assert_eq!(proxy.client().await.post("/a", "hello").await.text(), "hello");
 }

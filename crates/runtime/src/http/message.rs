@@ -8,6 +8,7 @@ use curtail_http::h1::{HeaderLines, ResponseHead, WriteError, check_request_line
 use curtail_kernel::ServerId;
 use http::HeaderMap;
 
+use super::budget::{Budget, Charge};
 use super::grpc::Call;
 use super::pipe::{BodyReceiver, BodySender, pipe};
 use super::tunnel::Tunnel;
@@ -33,6 +34,8 @@ struct Parts {
     /// The protocol to which the connection shall switch.
     upgrade: Option<Box<str>>,
     watch: Option<Arc<dyn Watch>>,
+    /// Counts the body.
+    charge: Option<Arc<Charge>>,
 }
 
 /// The body of a request.
@@ -83,9 +86,9 @@ impl Payload {
         Self::Once(Once { source: Arc::new(Mutex::new(Some(body.into()))), length })
     }
 
-    /// Returns a body that is relayed through a buffer of about `room` bytes.
-    pub fn buffered(room: usize, length: Option<u64>) -> (BodySender, Self) {
-        let (sender, receiver) = pipe(room);
+    /// Returns a body that is relayed through a buffer of about `room` bytes, which the budget counts.
+    pub fn buffered(room: usize, length: Option<u64>, budget: &Budget) -> (BodySender, Self) {
+        let (sender, receiver) = pipe(room, budget);
         (sender, Self::once(receiver, length))
     }
 
@@ -143,6 +146,7 @@ impl Request {
             call: None,
             upgrade: None,
             watch: None,
+            charge: None,
         };
         Ok(Self(Arc::new(parts)))
     }
@@ -197,6 +201,13 @@ impl Request {
         self
     }
 
+    /// Returns the same request with what its body takes of a budget.
+    #[must_use]
+    pub fn charged(mut self, charge: Charge) -> Self {
+        Arc::make_mut(&mut self.0).charge = Some(Arc::new(charge));
+        self
+    }
+
     /// Returns the same request as a call of gRPC.
     #[must_use]
     pub fn call_of_grpc(mut self, call: Call) -> Self {
@@ -227,6 +238,8 @@ pub struct Response {
     pub head: ResponseHead,
     /// The body.
     pub body: Body,
+    /// Counts a whole body.
+    pub charge: Option<Charge>,
 }
 
 /// The body of a response.

@@ -4,6 +4,7 @@
 //! small response, another replica can therefore still win. A longer response is relayed through a
 //! bounded buffer, and its copy keeps its slot until the server has sent everything.
 
+mod budget;
 mod grpc;
 mod health;
 mod incoming;
@@ -20,6 +21,7 @@ mod tunnel;
 mod upload;
 mod upstream;
 
+pub use budget::{Budget, Charge};
 pub use grpc::Call;
 pub use health::{Health, Probe, watch};
 pub use load_report::{LoadReport, ORCA, SERVER_TIMING};
@@ -83,6 +85,9 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 const MOST_PROBE_BYTES: usize = 4_096;
 
+/// Responses of up to this number of bytes are not counted in the budget.
+const UNCOUNTED: usize = 4 << 10;
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -108,6 +113,7 @@ pub struct Http {
     upstreams: Vec<Upstream>,
     settings: Settings,
     outcomes: Arc<OutcomeTable>,
+    budget: Budget,
     probe_path: Option<String>,
 }
 
@@ -117,13 +123,26 @@ impl Http {
     pub fn new<R: Into<Replica>>(servers: impl IntoIterator<Item = R>, settings: Settings) -> Self {
         let upstream = |replica: R| Upstream::new(replica.into(), settings);
         let upstreams = servers.into_iter().map(upstream).collect();
-        Self { upstreams, settings, outcomes: Arc::default(), probe_path: None }
+        Self {
+            upstreams,
+            settings,
+            outcomes: Arc::default(),
+            budget: Budget::default(),
+            probe_path: None,
+        }
     }
 
     /// Sets the path on which servers respond to load probes, for policies that send them.
     #[must_use]
     pub fn with_probes(mut self, path: Option<String>) -> Self {
         self.probe_path = path;
+        self
+    }
+
+    /// Sets the budget of the buffers.
+    #[must_use]
+    pub fn with_budget(mut self, budget: Budget) -> Self {
+        self.budget = budget;
         self
     }
 
@@ -160,7 +179,7 @@ impl Http {
         }
         let mut outcome = self.outcome(head.status());
         if let Incoming::Tunnel(tunnel) = incoming {
-            let response = Response { head, body: Body::Tunnel(tunnel) };
+            let response = Response { head, body: Body::Tunnel(tunnel), charge: None };
             return Ok(Head { outcome, ..Head::whole(response) });
         }
         let is_call = self.settings.grpc && outcome == Outcome::Good;
@@ -173,14 +192,8 @@ impl Http {
         let reports = self.settings.load_reports && outcome == Outcome::Good;
         let feedback = if reports { LoadReport::of(&head).feedback() } else { None };
         let mut read = Bytes::new();
-        let limit = match request.commit() {
-            _ if self.is_small(head.framing()) => Some(self.settings.whole_bytes),
-            Commit::Head => None,
-            Commit::FirstChunk => Some(0),
-            Commit::End => Some(self.settings.whole_bytes),
-        };
+        let (limit, charge) = self.holds(request.commit(), head.framing());
         if let Some(limit) = limit {
-            let limit = usize::try_from(limit).unwrap_or(usize::MAX);
             let (body, is_whole) = incoming.body_up_to(limit).await?;
             if is_whole {
                 let trailers = poll_fn(|context| incoming.poll_trailers(context)).await?;
@@ -189,18 +202,40 @@ impl Http {
                     outcome = grpc::outcome(&self.outcomes, code, trailers.as_deref())?;
                 }
                 let push_back = self.push_back(outcome, &head, trailers.as_deref());
-                let response = Response { head, body: Body::Whole(body, trailers) };
+                let response = Response { head, body: Body::Whole(body, trailers), charge };
                 return Ok(Head { response, outcome, push_back, feedback, tail: None });
             }
             read = body;
         }
-        let (sender, receiver) = pipe(self.settings.response_buffer);
+        let (sender, receiver) = pipe(self.settings.response_buffer, &self.budget);
         let table = (is_call && code.is_none()).then(|| Arc::clone(&self.outcomes));
         let relay = Relay::new(incoming, sender, self.settings, copy, read, table);
         let tail: Tail = Box::pin(relay);
         let push_back = self.push_back(outcome, &head, None);
-        let response = Response { head, body: Body::Stream(receiver) };
+        let response = Response { head, body: Body::Stream(receiver), charge: None };
         Ok(Head { response, outcome, push_back, feedback, tail: Some(tail) })
+    }
+
+    /// Returns the number of bytes of a response that are held before it wins, and their charge. With
+    /// `None`, the response wins with its head. A long response does so, too, if the budget is spent.
+    fn holds(&self, commit: Commit, framing: Framing) -> (Option<usize>, Option<Charge>) {
+        let most = usize::try_from(self.settings.whole_bytes).unwrap_or(usize::MAX);
+        let bytes = match (framing, commit) {
+            (Framing::Empty, _) => 0,
+            (Framing::Length(bytes), _) if bytes <= self.settings.whole_bytes => bytes as usize,
+            (_, Commit::Head) => return (None, None),
+            (_, Commit::FirstChunk) => return (Some(0), None),
+            (_, Commit::End) => most,
+        };
+        // Short ones are not worth an account.
+        if bytes <= UNCOUNTED {
+            return (Some(most), None);
+        }
+        match self.budget.take(bytes) {
+            Some(charge) => (Some(most), Some(charge)),
+            None if commit == Commit::FirstChunk => (Some(0), None),
+            None => (None, None),
+        }
     }
 
     /// What a server that did not do the work demands.
@@ -217,14 +252,6 @@ impl Http {
         let is_refused = outcome == Outcome::Refused;
         let after = || retry_after::of(head).filter(|_| is_refused).map(PushBack::After);
         pushed.or_else(after)
-    }
-
-    fn is_small(&self, framing: Framing) -> bool {
-        match framing {
-            Framing::Empty => true,
-            Framing::Length(bytes) => bytes <= self.settings.whole_bytes,
-            Framing::Chunked | Framing::UntilClose => false,
-        }
     }
 }
 

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use curtail_http::Pieces;
 use http::HeaderMap;
 
+use super::budget::{Budget, Charge};
 use crate::failure::Failure;
 use crate::transport::CopyDriver;
 use crate::waker;
@@ -20,9 +21,13 @@ use crate::waker;
 /// The trailers of a complete body, or the reason why the body is incomplete.
 type End = Result<Option<Box<HeaderMap>>, Failure>;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     pieces: Pieces,
+    /// Number of bytes that the receiver took last, which it may still hold.
+    taken: usize,
+    /// Counts both.
+    charge: Charge,
     end: Option<End>,
     sender_gone: bool,
     receiver_gone: bool,
@@ -34,7 +39,7 @@ struct State {
     sender: Option<Waker>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Shared(Arc<Mutex<State>>);
 
 impl Shared {
@@ -63,13 +68,31 @@ pub struct BodySender {
     shared: Shared,
     /// Maximum number of bytes in the buffer, except for one piece.
     room: usize,
+    budget: Budget,
 }
 
-/// Creates a buffer for about `room` bytes.
-pub(super) fn pipe(room: usize) -> (BodySender, BodyReceiver) {
-    let shared = Shared::default();
-    let room = room.max(1);
-    (BodySender { shared: shared.clone(), room }, BodyReceiver { shared, copy: None })
+/// Creates a buffer for about `room` bytes, or fewer while the budget is spent.
+pub(super) fn pipe(room: usize, budget: &Budget) -> (BodySender, BodyReceiver) {
+    let state = State {
+        pieces: Pieces::default(),
+        taken: 0,
+        charge: budget.charge(0),
+        end: None,
+        sender_gone: false,
+        receiver_gone: false,
+        is_attached: false,
+        receiver: None,
+        sender: None,
+    };
+    let shared = Shared(Arc::new(Mutex::new(state)));
+    let sender = BodySender { shared: shared.clone(), room: room.max(1), budget: budget.clone() };
+    (sender, BodyReceiver { shared, copy: None })
+}
+
+impl State {
+    fn count(&mut self) {
+        self.charge.set(self.pieces.length() + self.taken);
+    }
 }
 
 impl BodyReceiver {
@@ -95,11 +118,15 @@ impl BodyReceiver {
         let mut state = self.shared.lock();
         if state.pieces.length() > 0 {
             let pieces = std::mem::take(&mut state.pieces);
+            state.taken = pieces.length();
+            state.count();
             let sender = state.sender.take();
             drop(state);
             waker::resume(sender);
             return Poll::Ready(Ok(Some(pieces)));
         }
+        state.taken = 0;
+        state.count();
         match &state.end {
             Some(Ok(_)) => Poll::Ready(Ok(None)),
             Some(Err(why)) => Poll::Ready(Err(*why)),
@@ -144,6 +171,8 @@ impl Drop for BodyReceiver {
         let mut state = self.shared.lock();
         state.receiver_gone = true;
         let (sender, pieces) = (state.sender.take(), std::mem::take(&mut state.pieces));
+        state.taken = 0;
+        state.count();
         drop(state);
         drop(pieces);
         waker::resume(sender);
@@ -158,7 +187,11 @@ impl BodySender {
             return Poll::Ready(false);
         }
         waker::set(&mut state.sender, context.waker());
-        if state.pieces.length() < self.room { Poll::Ready(true) } else { Poll::Pending }
+        if state.pieces.length() < self.budget.room(self.room) {
+            Poll::Ready(true)
+        } else {
+            Poll::Pending
+        }
     }
 
     /// Adds a piece. Call it after [`poll_room`](Self::poll_room) has returned true. Returns whether
@@ -167,6 +200,7 @@ impl BodySender {
         let mut is_attached = false;
         self.tell(|state| {
             state.pieces.push(piece, usize::MAX);
+            state.count();
             is_attached = state.is_attached;
         });
         is_attached

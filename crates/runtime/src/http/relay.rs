@@ -176,6 +176,7 @@ mod tests {
     use tokio::io::AsyncWriteExt as _;
     use tokio::net::TcpListener;
 
+    use super::super::budget::Budget;
     use super::super::message::Request;
     use super::super::pipe::pipe;
     use super::super::upstream::Upstream;
@@ -214,7 +215,7 @@ mod tests {
         let id = CopyId { serial: 0, slot: 0 };
         let copy = CopyHandle { cell, copy: id, role: Role::Primary, earlier: 0 };
         // No client reads, so the buffer has no room for the second piece.
-        let (sender, mut body) = pipe(1);
+        let (sender, mut body) = pipe(1, &Budget::default());
         let relay = Relay::new(incoming, sender, settings, copy, Bytes::new(), None);
         let passing = tokio::spawn(relay);
         while heard.0.load(Ordering::Relaxed) < 3 {
