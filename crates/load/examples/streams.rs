@@ -5,19 +5,25 @@
 //! event contains the time at which it was sent, in nanoseconds of the system's clock. `streams read
 //! ADDRESS STREAMS SECONDS` opens this number of streams through a proxy on the same machine, reads
 //! them for this time, and prints `chunks=N p50_us=N p99_us=N`: the number of events, and the time
-//! that they took from the server to the client.
+//! that they took from the server to the client. `serve-grpc` and `read-grpc` do the same with server
+//! streams of gRPC over HTTP/2.
 
 use std::error::Error;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use hdrhistogram::Histogram;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-const USAGE: &str = "usage: streams serve ADDRESS CHUNKS_PER_SECOND | read ADDRESS STREAMS SECONDS";
+const USAGE: &str = "usage: streams serve[-grpc] ADDRESS CHUNKS_PER_SECOND | \
+    read[-grpc] ADDRESS STREAMS SECONDS";
+/// Number of streams on a connection of HTTP/2.
+const PER_CONNECTION: usize = 50;
 const HEAD: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
@@ -25,12 +31,21 @@ fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match &arguments[..] {
-        [verb, address, rate] if verb == "serve" => {
-            runtime.block_on(serve(address, Duration::from_secs_f64(1.0 / rate.parse::<f64>()?)))
+        [verb, address, rate] => {
+            let pause = Duration::from_secs_f64(1.0 / rate.parse::<f64>()?);
+            match verb.as_str() {
+                "serve" => runtime.block_on(serve(address, pause)),
+                "serve-grpc" => runtime.block_on(serve_grpc(address, pause)),
+                _ => Err(USAGE.into()),
+            }
         }
-        [verb, address, streams, seconds] if verb == "read" => {
-            let time = Duration::from_secs_f64(seconds.parse()?);
-            runtime.block_on(read_all(address, streams.parse()?, time))
+        [verb, address, streams, seconds] => {
+            let (streams, time) = (streams.parse()?, Duration::from_secs_f64(seconds.parse()?));
+            match verb.as_str() {
+                "read" => runtime.block_on(read_all(address, streams, time)),
+                "read-grpc" => runtime.block_on(read_all_grpc(address, streams, time)),
+                _ => Err(USAGE.into()),
+            }
         }
         _ => Err(USAGE.into()),
     }
@@ -51,7 +66,7 @@ async fn serve(address: &str, pause: Duration) -> Result<(), Failure> {
             ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
             while sent.is_ok() {
                 ticks.tick().await;
-                let event = format!("data: {:020} a token\n\n", now_ns());
+                let event = event();
                 sent =
                     stream.write_all(format!("{:x}\r\n{event}\r\n", event.len()).as_bytes()).await;
             }
@@ -65,6 +80,32 @@ async fn read_all(address: &str, streams: usize, time: Duration) -> Result<(), F
         let address = address.to_owned();
         tasks.push(tokio::spawn(async move { read(&address, time).await }));
     }
+    print(tasks).await
+}
+
+async fn read_all_grpc(address: &str, streams: usize, time: Duration) -> Result<(), Failure> {
+    let mut tasks = Vec::new();
+    for _ in 0..streams.div_ceil(PER_CONNECTION) {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let mut builder = h2::client::Builder::new();
+        builder.initial_connection_window_size(1 << 24);
+        let (sender, connection) = builder.handshake::<_, Bytes>(stream).await?;
+        tokio::spawn(connection);
+        for _ in 0..PER_CONNECTION.min(streams - tasks.len()) {
+            let request = http::Request::post(format!("http://{address}/streams.Streams/Read"))
+                .header("content-type", "application/grpc")
+                .body(())?;
+            let (response, _) = sender.clone().ready().await?.send_request(request, true)?;
+            tasks.push(tokio::spawn(async move { read_grpc(response, time).await }));
+        }
+    }
+    print(tasks).await
+}
+
+type Delays = Result<Histogram<u64>, Failure>;
+
+async fn print(tasks: Vec<JoinHandle<Delays>>) -> Result<(), Failure> {
     let mut all = Histogram::<u64>::new(3)?;
     for task in tasks {
         all.add(task.await??)?;
@@ -75,7 +116,7 @@ async fn read_all(address: &str, streams: usize, time: Duration) -> Result<(), F
 }
 
 /// Reads one stream, and returns the delays of its events in nanoseconds.
-async fn read(address: &str, time: Duration) -> Result<Histogram<u64>, Failure> {
+async fn read(address: &str, time: Duration) -> Delays {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(b"GET / HTTP/1.1\r\nhost: streams\r\n\r\n").await?;
     let mut delays = Histogram::new(3)?;
@@ -85,21 +126,84 @@ async fn read(address: &str, time: Duration) -> Result<Histogram<u64>, Failure> 
             if stream.read_buf(&mut text).await? == 0 {
                 return Err(Failure::from("the stream ended"));
             }
-            let now = now_ns();
-            // Chunk lines and heads between the events are skipped.
-            while let Some(end) = text.windows(2).position(|at| at == b"\n\n") {
-                let event: Vec<u8> = text.drain(..end + 2).collect();
-                let event = String::from_utf8_lossy(&event);
-                let stamp = event.split_once("data: ").and_then(|(_, rest)| rest.get(..20));
-                let sent: u64 = stamp.ok_or("an event without a time")?.parse()?;
-                delays.record(now.saturating_sub(sent).max(1))?;
-            }
+            record(&mut text, &mut delays)?;
         }
     };
     // The streams have no end.
     match timeout(time, reading).await {
         Ok(Err(failure)) => Err(failure),
         Ok(Ok(())) | Err(_) => Ok(delays),
+    }
+}
+
+/// Reads the messages of one stream of gRPC.
+async fn read_grpc(response: h2::client::ResponseFuture, time: Duration) -> Delays {
+    let mut delays = Histogram::new(3)?;
+    let mut text = Vec::new();
+    let reading = async {
+        let mut body = response.await?.into_body();
+        while let Some(data) = body.data().await {
+            let data = data?;
+            body.flow_control().release_capacity(data.len())?;
+            text.extend_from_slice(&data);
+            record(&mut text, &mut delays)?;
+        }
+        Err(Failure::from("the stream ended"))
+    };
+    match timeout(time, reading).await {
+        Ok(Err(failure)) => Err(failure),
+        Ok(Ok(())) | Err(_) => Ok(delays),
+    }
+}
+
+/// Records the delays of all events in the text, and removes them.
+fn record(text: &mut Vec<u8>, delays: &mut Histogram<u64>) -> Result<(), Failure> {
+    let now = now_ns();
+    // Chunk lines, heads and lengths between the events are skipped.
+    while let Some(end) = text.windows(2).position(|at| at == b"\n\n") {
+        let event: Vec<u8> = text.drain(..end + 2).collect();
+        let event = String::from_utf8_lossy(&event);
+        let stamp = event.split_once("data: ").and_then(|(_, rest)| rest.get(..20));
+        let sent: u64 = stamp.ok_or("an event without a time")?.parse()?;
+        delays.record(now.saturating_sub(sent).max(1))?;
+    }
+    Ok(())
+}
+
+/// An event, with the time.
+fn event() -> String {
+    format!("data: {:020} a token\n\n", now_ns())
+}
+
+async fn serve_grpc(address: &str, pause: Duration) -> Result<(), Failure> {
+    let listener = TcpListener::bind(address).await?;
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        tokio::spawn(async move {
+            let mut builder = h2::server::Builder::new();
+            let mut connection =
+                builder.max_concurrent_streams(1_000).handshake::<_, Bytes>(stream).await?;
+            while let Some(accepted) = connection.accept().await {
+                let (_, mut respond) = accepted?;
+                let head = http::Response::builder().header("content-type", "application/grpc");
+                let mut body = respond.send_response(head.body(())?, false)?;
+                tokio::spawn(async move {
+                    let mut ticks = interval(pause);
+                    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+                    loop {
+                        ticks.tick().await;
+                        let event = event();
+                        let length = (event.len() as u32).to_be_bytes();
+                        let message = [&[0], &length[..], event.as_bytes()].concat();
+                        if body.send_data(message.into(), false).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            Ok::<_, Failure>(())
+        });
     }
 }
 

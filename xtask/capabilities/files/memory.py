@@ -1,33 +1,42 @@
 """The memory of a proxy: `replica PORT` reads requests and responds. `connections ADDRESS IDLE ACTIVE SECONDS` opens
 IDLE connections that send one request and then nothing, and ACTIVE ones that send requests without a pause, and prints
 `responses=N`. `uploads ADDRESS COUNT BYTES` sends this number of bodies at the same time, and prints `complete=N`.
+`slow ADDRESS COUNT SECONDS` asks for COUNT responses of 200 kB, and reads none of them.
 """
 
 import asyncio
+import socket
 import sys
 import time
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok\n"
+BIG = b"HTTP/1.1 200 OK\r\ncontent-length: 200000\r\n\r\n" + bytes(200_000)
 BLOCK = bytes(64 << 10)
 
 
 async def receive(reader):
     """Returns the length of the body of the next message, of which the head was read."""
+    return (await receive_head(reader))[1]
+
+
+async def receive_head(reader):
+    """Returns the first line of the next message, and the length of its body."""
     head = await reader.readuntil(b"\r\n\r\n")
-    lines = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
-    return int(lines[0].split(b":")[1]) if lines else 0
+    lines = head.lower().split(b"\r\n")
+    lengths = [line for line in lines if line.startswith(b"content-length:")]
+    return lines[0], int(lengths[0].split(b":")[1]) if lengths else 0
 
 
 async def replica(reader, writer):
     try:
         while True:
-            left = await receive(reader)
+            line, left = await receive_head(reader)
             while left > 0:
                 data = await reader.read(min(left, 256 << 10))
                 if not data:
                     return
                 left -= len(data)
-            writer.write(OK)
+            writer.write(BIG if b" /big " in line else OK)
     except (asyncio.IncompleteReadError, ConnectionError):
         pass
     finally:
@@ -61,6 +70,17 @@ async def connections(address, idle, active, seconds):
     print(f"responses={counts[0] + len(held)}")
 
 
+async def slow(address, count, seconds):
+    host, port = address.rsplit(":", 1)
+    clients = [socket.socket() for _ in range(count)]
+    for client in clients:
+        # The system would read in place of the client.
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect((host, int(port)))
+        client.sendall(b"GET /big HTTP/1.1\r\nhost: a\r\n\r\n")
+    await asyncio.sleep(seconds)
+
+
 async def uploads(address, count, size):
     complete = [0]
 
@@ -85,5 +105,5 @@ async def serve(port):
 
 verb, *arguments = sys.argv[1:]
 numbers = [int(argument) for argument in arguments if argument.isdigit()]
-jobs = {"replica": serve, "connections": connections, "uploads": uploads}
+jobs = {"replica": serve, "connections": connections, "uploads": uploads, "slow": slow}
 asyncio.run(jobs[verb](*([] if verb == "replica" else arguments[:1]), *numbers))

@@ -27,6 +27,8 @@ pub(super) struct File {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Step {
     pub(crate) name: String,
+    /// Whether the step runs only if it is named.
+    pub(crate) heavy: bool,
     pub(super) needs: Vec<String>,
     pub(super) env: Vars,
     pub(super) run: Vec<Vec<String>>,

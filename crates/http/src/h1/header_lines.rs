@@ -78,6 +78,31 @@ impl<F: Fn(&[u8]) -> bool> HeaderLines for Relayed<'_, F> {
     }
 }
 
+/// Fields that were checked and rendered once, to be written often.
+#[derive(Debug, Clone)]
+pub struct Rendered(BytesMut);
+
+impl Rendered {
+    /// Checks and renders fields.
+    ///
+    /// # Errors
+    ///
+    /// A name or a value is not valid.
+    pub fn new(fields: impl HeaderLines) -> Result<Self, WriteError> {
+        let mut lines = BytesMut::new();
+        fields.write_to(&mut lines, |_| false)?;
+        Ok(Self(lines))
+    }
+}
+
+/// Writes all fields, whatever `skip` returns for their names.
+impl HeaderLines for &Rendered {
+    fn write_to(self, buf: &mut BytesMut, _: impl Fn(&[u8]) -> bool) -> Result<(), WriteError> {
+        buf.extend_from_slice(&self.0);
+        Ok(())
+    }
+}
+
 /// The fields of `0`, and after them those of `1`.
 #[derive(Debug, Clone, Copy)]
 pub struct Joined<A, B>(pub A, pub B);

@@ -98,7 +98,7 @@ mod write;
 pub use body::{BodyDecoder, BodyError, Decoded, IncompleteBody};
 pub use fields::{Fields, is_hop_by_hop};
 pub use framing::{Framing, FramingFault, Version};
-pub use header_lines::{HeaderLines, Joined, Relayed, WriteError};
+pub use header_lines::{HeaderLines, Joined, Relayed, Rendered, WriteError};
 pub use limits::{HEAD_BYTES_MAX, HEADERS_MAX, Limits, Timeouts};
 pub use reject::Reject;
 pub use request::{RequestHead, parse_request};

@@ -12,7 +12,9 @@ use curtail_http::h1::server::{Connection, ServerError};
 use curtail_http::h1::{Framing, RequestHead, Version};
 use curtail_kernel::stage::Priority;
 use curtail_net::Stream;
-use curtail_runtime::http::{Call, Http, PRIORITY, Request, Response, priority, type_of_service};
+use curtail_runtime::http::{
+    Call, Http, PRIORITY, Payload, Request, Response, priority, type_of_service,
+};
 use curtail_runtime::stage::{Permit, Stage};
 use curtail_runtime::{Cell, Query, QueryError, QueryResponse, marks};
 use tokio::sync::watch;
@@ -25,7 +27,7 @@ use super::front::{Front, Http1, unless_closed};
 use super::respond::{self, ResponseContext};
 use super::tunnel::Upgrade;
 use crate::metrics::{Rejection, RequestOutcome};
-use crate::route::Router;
+use crate::route::{Router, Target};
 use crate::sidecar::{Fields, Hop};
 use crate::state::{Proxy, Service};
 
@@ -37,7 +39,7 @@ pub(super) async fn serve(
     stream: Stream,
     draining: watch::Receiver<bool>,
 ) -> Option<(Stream, Bytes)> {
-    let peer = PeerAddrs::of(&stream);
+    let peer = PeerAddrs::of(&stream, Version::Http11);
     let listen = &proxy.config.listen;
     let mut client = Http1::new(Connection::new(stream, listen.limits, listen.timeouts));
     let mut waiting = draining.clone();
@@ -118,36 +120,23 @@ pub(super) async fn handle<F: Front>(
     head: RequestHead,
 ) -> Result<(), Cut> {
     let proxy = here.proxy;
-    if forward::is_looping(&head) {
-        let text = "the request has passed through too many Curtail proxies: is one of them a \
-                    replica of another?";
-        return refuse(proxy, client, Rejection::Loop, (508, text.into())).await;
-    }
-    let values = |name| head.values(name);
-    let target = match here.router.route(head.method(), head.path_and_query(), values) {
-        Ok(target) => target,
-        Err(error) => {
-            let line = (error.status(), error.to_string());
-            return refuse(proxy, client, error.why.into(), line).await;
-        }
+    let (target, upgrade) = match admit(here, &head) {
+        Ok(admitted) => admitted,
+        Err(refused) => return refuse(proxy, client, refused).await,
     };
     let service = &proxy.services[target.service];
-    let upgrade = match Upgrade::of(&head, &target, service) {
-        Ok(upgrade) => upgrade.map(Arc::new),
-        Err(why) => {
-            let line = (why.status(), why.to_string());
-            return refuse(proxy, client, Rejection::Tunnels, line).await;
-        }
-    };
     let budget = &proxy.budget;
     if head.framing() != Framing::Empty
         && budget.is_spent()
         && !body::wait_for_room(client, budget, proxy.config.listen.timeouts.body).await?
     {
-        let text = "too many bodies wait in the proxy (listen.max_buffered)";
-        return refuse(proxy, client, Rejection::Buffers, (503, text.into())).await;
+        let text = "too many bodies wait in the proxy (listen.max_buffered)".to_owned();
+        return refuse(proxy, client, Refused { why: Rejection::Buffers, status: 503, text }).await;
     }
-    let received = body::receive(client, budget, &service.config, &target, &head).await?;
+    let received = match head.framing() {
+        Framing::Empty => Payload::from(Bytes::new()).into(),
+        _ => body::receive(client, budget, &service.config, &target, &head).await?,
+    };
     let Received { payload, charge } = received;
     let now = Instant::now();
     let begun = Hop::begin(proxy, service, &target, (&head, here.peer.client));
@@ -171,11 +160,14 @@ pub(super) async fn handle<F: Front>(
     let mut query = match forward::render(message, &target, &service.config, here.peer, &fields) {
         Ok(query) => query,
         Err(error) => {
-            let line = (400, format!("the request cannot be relayed: {error}"));
-            return refuse(proxy, client, Rejection::Malformed, line).await;
+            let text = format!("the request cannot be relayed: {error}");
+            let why = Rejection::Malformed;
+            return refuse(proxy, client, Refused { why, status: 400, text }).await;
         }
     };
-    query.request = query.request.watched(hop.watch());
+    if let Some(watch) = hop.watch() {
+        query.request = query.request.watched(watch);
+    }
     if let Some(charge) = charge {
         query.request = query.request.charged(charge);
     }
@@ -185,6 +177,34 @@ pub(super) async fn handle<F: Front>(
     });
     // Bodies wait in the rendered request from here on.
     exchange(here, client, (service, target.shard), (hop, query), (head, now, upgrade)).await
+}
+
+/// A request that goes nowhere.
+struct Refused {
+    why: Rejection,
+    status: u16,
+    text: String,
+}
+
+/// Finds the destination of a request, and takes a place for the tunnel that it asks for.
+fn admit(here: &Here<'_>, head: &RequestHead) -> Result<(Target, Option<Arc<Upgrade>>), Refused> {
+    if forward::is_looping(head) {
+        let text = "the request has passed through too many Curtail proxies: is one of them a \
+                    replica of another?";
+        return Err(Refused { why: Rejection::Loop, status: 508, text: text.to_owned() });
+    }
+    let values = |name| head.values(name);
+    let target = here.router.route(head.method(), head.path_and_query(), values);
+    let target = target.map_err(|error| {
+        let (why, status, text) = (error.why.into(), error.status(), error.to_string());
+        Refused { why, status, text }
+    })?;
+    let upgrade = Upgrade::of(head, &target, &here.proxy.services[target.service]);
+    let upgrade = upgrade.map_err(|error| {
+        let (why, status, text) = (Rejection::Tunnels, error.status(), error.to_string());
+        Refused { why, status, text }
+    })?;
+    Ok((target, upgrade.map(Arc::new)))
 }
 
 /// Sends the query of a request, and its response.
@@ -288,12 +308,8 @@ async fn ask(
 
 /// Responds to a request that goes nowhere. The connection ends with it if there is a body: that is not
 /// read.
-async fn refuse<F: Front>(
-    proxy: &Proxy,
-    client: &mut F,
-    why: Rejection,
-    (status, text): (u16, String),
-) -> Result<(), Cut> {
+async fn refuse<F: Front>(proxy: &Proxy, client: &mut F, refused: Refused) -> Result<(), Cut> {
+    let Refused { why, status, text } = refused;
     proxy.metrics.rejected(why, status, &text);
     Ok(respond::text(client, status, &text, None, &Fields::default()).await?)
 }

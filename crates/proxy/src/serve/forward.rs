@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use curtail_http::grpc::{PREVIOUS_ATTEMPTS, TIMEOUT};
-use curtail_http::h1::{Joined, Relayed, RequestHead, WriteError};
+use curtail_http::h1::{Joined, Relayed, Rendered, RequestHead, Version, WriteError};
 use curtail_net::{Endpoint, Stream};
-use curtail_runtime::http::Payload;
+use curtail_runtime::http::{Commit, Payload};
 use curtail_runtime::{Query, http};
 
 use crate::config;
@@ -32,17 +32,34 @@ pub(super) struct PeerAddrs {
     proxy: Option<Endpoint>,
     /// `http` or `https`.
     proto: &'static str,
+    version: Version,
+    /// The fields that are added to a request of this version without `X-Forwarded-For`.
+    usual: Option<Rendered>,
 }
 
 impl PeerAddrs {
-    pub(super) fn of(stream: &Stream) -> Self {
+    pub(super) fn of(stream: &Stream, version: Version) -> Self {
         let client = stream.peer().and_then(|peer| peer.ip());
-        Self::new(client, stream.local(), if stream.is_tls() { "https" } else { "http" })
+        Self::new(client, stream.local(), if stream.is_tls() { "https" } else { "http" }, version)
     }
 
-    fn new(client: Option<IpAddr>, proxy: Option<Endpoint>, proto: &'static str) -> Self {
+    fn new(
+        client: Option<IpAddr>,
+        proxy: Option<Endpoint>,
+        proto: &'static str,
+        version: Version,
+    ) -> Self {
         let forwarded_for = client.map(|client| client.to_string()).unwrap_or_default();
-        Self { client, forwarded_for, proxy, proto }
+        let mut peer = Self { client, forwarded_for, proxy, proto, version, usual: None };
+        peer.usual = peer.render(peer.forwarded_for.as_bytes(), version).ok();
+        peer
+    }
+
+    /// Renders the fields that are added to a request.
+    fn render(&self, forwarded_for: &[u8], version: Version) -> Result<Rendered, WriteError> {
+        let path = self.client.map(|_| (&b"x-forwarded-for"[..], forwarded_for));
+        let proto = (&b"x-forwarded-proto"[..], self.proto.as_bytes());
+        Rendered::new(path.into_iter().chain([proto, (&b"via"[..], version.via())]))
     }
 }
 
@@ -80,7 +97,6 @@ pub(super) fn render(
         (None, None) => &[],
     };
     let path = path(head, peer);
-    let via = head.version().via();
     let id = service.request_id.then(|| request_id::of(head));
     // Some servers take `_` for `-`.
     let is_proto =
@@ -101,19 +117,19 @@ pub(super) fn render(
     };
     let keep = |name: &[u8]| !replaced(name) && fields.keeps(name);
     let relayed = Joined([(&b"host"[..], authority)], Relayed { fields: head, keep });
-    let path = peer.client.map(|_| (&b"x-forwarded-for"[..], &*path));
     let id = id.as_deref().map(|id| (&b"x-request-id"[..], id));
-    let ours = [(&b"x-forwarded-proto"[..], peer.proto.as_bytes()), (&b"via"[..], via)];
+    let other: Rendered;
+    let ours = match &peer.usual {
+        Some(usual) if matches!(path, Cow::Borrowed(_)) && head.version() == peer.version => usual,
+        _ => {
+            other = peer.render(&path, head.version())?;
+            &other
+        }
+    };
     let key = upgrade.and_then(Upgrade::new_key);
     let key = key.as_deref().map(|key| (WEBSOCKET_KEY.as_bytes(), key.as_bytes()));
-    let added = fields
-        .added()
-        .filter(|(name, _)| !replaced(name))
-        .chain(path)
-        .chain(id)
-        .chain(key)
-        .chain(ours);
-    let headers = Joined(relayed, added);
+    let added = fields.added().filter(|(name, _)| !replaced(name)).chain(id).chain(key);
+    let headers = Joined(Joined(relayed, added), ours);
     let is_whole = body.is_whole();
     let rendered = http::Request::new(
         head.method(),
@@ -122,9 +138,10 @@ pub(super) fn render(
         body,
         target.idempotent,
     )?;
-    let rendered = match upgrade {
-        Some(upgrade) => rendered.upgrading(&upgrade.protocol),
-        None => rendered.committing(target.commit),
+    let rendered = match (upgrade, target.commit) {
+        (Some(upgrade), _) => rendered.upgrading(&upgrade.protocol),
+        (None, Commit::Head) => rendered,
+        (None, commit) => rendered.committing(commit),
     };
     let mut query = Query::new(rendered);
     query.may_retry = target.idempotent && is_whole && upgrade.is_none();
@@ -180,7 +197,7 @@ mod tests {
         let head = &request.head;
         let router = Router::new(&config);
         let target = router.route(head.method(), head.path_and_query(), |name| head.values(name));
-        let peer = PeerAddrs::new(None, None, "http");
+        let peer = PeerAddrs::new(None, None, "http", Version::Http11);
         let (service, fields) = (&config.services[0], Fields::default());
         let message = (head, request.body.clone().into(), None);
         let query = render(message, &target.expect("a target"), service, &peer, &fields);

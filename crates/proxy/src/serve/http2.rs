@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use curtail_http::h1::Timeouts;
 use curtail_http::h1::server::ServerError;
+use curtail_http::h1::{Timeouts, Version};
 use curtail_http::h2::server::Exchange;
 use curtail_net::Stream;
 use h2::server::{Builder, Connection, SendResponse};
@@ -43,7 +43,7 @@ pub(super) async fn serve(
     stream: Stream,
     mut draining: watch::Receiver<bool>,
 ) {
-    let peer = Arc::new(PeerAddrs::of(&stream));
+    let peer = Arc::new(PeerAddrs::of(&stream, Version::Http2));
     let listen = &proxy.config.listen;
     let Timeouts { idle, head, .. } = listen.timeouts;
     let mut builder = Builder::new();

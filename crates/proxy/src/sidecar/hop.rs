@@ -57,7 +57,9 @@ impl Fields {
         if self.names.is_empty() && !self.strips {
             return true;
         }
-        let is_ours = || name.get(..OURS.len()).is_some_and(|of| of.eq_ignore_ascii_case(OURS));
+        let begins = || name.get(..OURS.len()).is_some_and(|of| of.eq_ignore_ascii_case(OURS));
+        // The first letter rules out most fields.
+        let is_ours = || matches!(name, [b'c' | b'C', ..]) && begins();
         let is_replaced = |of: &HeaderName| name.eq_ignore_ascii_case(of.as_str().as_bytes());
         !(self.names.iter().any(is_replaced) || self.strips && is_ours())
     }

@@ -225,8 +225,8 @@ impl Request {
 
     /// Returns the same request with an observer of its copies.
     #[must_use]
-    pub fn watched(mut self, watch: Option<Arc<dyn Watch>>) -> Self {
-        Arc::make_mut(&mut self.0).watch = watch;
+    pub fn watched(mut self, watch: Arc<dyn Watch>) -> Self {
+        Arc::make_mut(&mut self.0).watch = Some(watch);
         self
     }
 }
