@@ -81,6 +81,10 @@ impl Failure {
             Some(reason) if error.is_reset() && error.is_remote() => {
                 Self::StreamReset(reason.into())
             }
+            // This side has reset the stream, for example because the client's body is invalid.
+            Some(_) if error.is_reset() && !error.is_remote() && !error.is_library() => {
+                Self::GivenUp
+            }
             Some(_) => Self::BadResponse(BadResponse::NotHttp),
             None => error.get_io().map_or(Self::Reset, |error| Self::Io(error.kind())),
         }

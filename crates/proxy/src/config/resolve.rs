@@ -102,7 +102,7 @@ fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
 fn unix(raw: &raw::Listen, report: &mut Report<'_>) -> Option<PathBuf> {
     let given = raw.unix.as_ref()?;
     match Address::parse(&format!("unix:{}", given.get())) {
-        Ok(Address::Unix(path)) => Some(path),
+        Ok(Address::Unix(path)) if path.is_absolute() => Some(path),
         _ => {
             let fix = "write an absolute path of at most 107 bytes, like \"/run/curtail.sock\"";
             report.error(&given.span(), "unix is not the path of a socket", fix);

@@ -272,7 +272,10 @@ async fn exchange<F: Front>(
             running.ended(cut.outcome());
             // The body of HTTP/1.0 may last until the close, which must then not look like one.
             // HTTP/1.1 shows by its framing that the response is incomplete.
-            if version != Version::Http11
+            if client.is_grpc() && matches!(cut, Cut::Timeout) {
+                // If it fails, the client has left.
+                let _ = client.finish_body(Some(respond::late())).await;
+            } else if version != Version::Http11
                 && matches!(cut, Cut::Replica | Cut::Timeout | Cut::Preempted)
             {
                 client.reset();

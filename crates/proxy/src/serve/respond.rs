@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use curtail_flow::Rejected;
 use curtail_http::Timer;
-use curtail_http::grpc::PUSH_BACK;
+use curtail_http::grpc::{PUSH_BACK, STATUS};
 use curtail_http::h1::server::ServerError;
 use curtail_http::h1::{BodyLength, Framing, Joined, Relayed, ResponseHead};
 use curtail_runtime::http::{Body, BodyReceiver, Http, Response};
 use curtail_runtime::stage::Stage;
 use curtail_runtime::{Cell, QueryError, QueryResponse};
+use http::{HeaderMap, HeaderValue};
 use percent_encoding::{CONTROLS, utf8_percent_encode};
 use tokio::time::Instant;
 
@@ -116,9 +117,19 @@ async fn grpc_error<F: Front>(
     client.finish_body(None).await
 }
 
+/// The trailers of a gRPC response whose deadline has passed.
+pub(super) fn late() -> Box<HeaderMap> {
+    let mut trailers = HeaderMap::new();
+    trailers.insert(STATUS, HeaderValue::from(DEADLINE_EXCEEDED));
+    trailers
+        .insert("grpc-message", HeaderValue::from_static("the timeout of the proxy has passed"));
+    Box::new(trailers)
+}
+
+const DEADLINE_EXCEEDED: u16 = 4;
+
 /// The gRPC status for a status of HTTP.
 fn grpc_code(status: u16) -> u16 {
-    const DEADLINE_EXCEEDED: u16 = 4;
     const RESOURCE_EXHAUSTED: u16 = 8;
     const UNIMPLEMENTED: u16 = 12;
     const INTERNAL: u16 = 13;
@@ -157,7 +168,9 @@ pub(super) async fn outcome<F: Front>(
         }
         Err(error) => error,
     };
+    let is_late = client.is_grpc() && Instant::now() >= context.deadline;
     let (status, retry_after, ended) = match error {
+        QueryError::Expired if is_late => (504, None, RequestOutcome::Shed),
         QueryError::QueueFull | QueryError::Expired => (503, Some("1"), RequestOutcome::Shed),
         QueryError::GaveWay => (503, None, RequestOutcome::Shed),
         QueryError::Timeout => (504, None, RequestOutcome::Failed),

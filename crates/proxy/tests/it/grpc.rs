@@ -232,6 +232,24 @@ async fn a_call_that_is_shed_is_pushed_back() {
 }
 
 #[tokio::test]
+async fn a_stream_beyond_the_timeout_and_a_call_without_time_have_exceeded_their_deadlines() {
+    let endless = Backend2::new(|_| {
+        let kind = vec![("content-type", "application/grpc".to_owned())];
+        vec![Act::Head(200, kind, false), Act::Data(b"hello".into(), false), Act::Hang]
+    })
+    .await;
+    let times = "timeout = \"300ms\"\nattempt_timeout = \"300ms\"\ncancel_timeout = \"9s\"";
+    let (_proxy, client) = replicas(&format!("{UNARY}\n{times}"), &[&endless]).await;
+    let reply = client.send(call("Watch"), b"").await.expect("trailers, and no reset");
+    assert_eq!((reply.text(), code(&reply)), ("hello".to_owned(), "4".to_owned()));
+    let mut late = call("Query");
+    late.headers_mut().insert("grpc-timeout", "1n".parse().expect("a value"));
+    let reply = client.send(late, b"").await.expect("a reply");
+    assert_eq!(code(&reply), "4");
+    assert!(values(&reply.fields, "grpc-retry-pushback-ms").is_empty());
+}
+
+#[tokio::test]
 async fn a_response_without_a_status_is_a_failure() {
     let kind = || vec![("content-type", "application/grpc".to_owned())];
     let bad = Backend2::new(move |_| vec![Act::Head(200, kind(), true)]).await;

@@ -10,7 +10,7 @@ use crate::harness::http2::{
     Act, Backend2, END_HEADERS, END_STREAM, Fate, GET, HEADERS, Http2Client, RawClient, SLOTS,
     Seen2, before, frame, hpack, request, whole,
 };
-use crate::harness::{Backend, HELLO, Proxy, config, eventually, service};
+use crate::harness::{Backend, Client, HELLO, Proxy, config, eventually, service};
 
 #[tokio::test]
 async fn many_streams_share_one_connection() {
@@ -325,5 +325,28 @@ async fn on_a_route_with_first_chunk_a_head_alone_does_not_win() {
             }
             assert!(stuck.resets().is_empty() && good.seen().len() == 1);
         }
+    }
+}
+
+#[tokio::test]
+async fn clients_that_do_not_read_leave_the_connection_to_the_others() {
+    let backend = Backend2::new(|seen| match seen.path() {
+        // More than the buffers of the system hold.
+        "/big" => whole(&"x".repeat(6 << 20)),
+        _ => whole("hello"),
+    })
+    .await;
+    let proxy = before("", SLOTS, backend.address).await;
+    let mut deaf = Vec::new();
+    for _ in 0..24 {
+        let mut client = Client::narrow(proxy.http).await;
+        client.ask("/big").await;
+        deaf.push(client);
+    }
+    backend.has_seen(24).await;
+    // The replica fills the windows meanwhile.
+    tokio::time::sleep(std::time::Duration::from_millis(700)).await; // tidy: real time
+    for _ in 0..3 {
+        assert_eq!(proxy.client().await.get("/small").await.text(), "hello");
     }
 }

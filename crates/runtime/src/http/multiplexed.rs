@@ -19,10 +19,11 @@ use crate::workers;
 
 /// The number of bytes that a server may send on a stream before we have relayed them.
 const STREAM_WINDOW: u32 = 256 << 10;
-/// The number of bytes that a server may send on a connection before we have relayed them.
-const CONNECTION_WINDOW: u32 = 4 << 20;
 /// Maximum number of concurrent requests on a connection, even if the server permits more.
 const STREAMS_MAX: usize = 256;
+/// The number of bytes that a server may send on a connection before we have relayed them. All streams
+/// fill their windows before this, so clients that do not read cannot block the streams of others.
+const CONNECTION_WINDOW: u32 = STREAM_WINDOW * STREAMS_MAX as u32;
 /// Maximum number of streams that we have reset and whose late frames are ignored.
 const RESET_STREAMS_MAX: usize = 1 << 10;
 /// Minimum limit for the decoded fields of a response. It is far above the limit for heads, which is
