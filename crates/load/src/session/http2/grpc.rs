@@ -2,6 +2,7 @@
 //! 4-byte length, and the number of bytes that the length specifies. The status is in the trailers,
 //! or in the headers if there is no message. Messages are counted and discarded.
 
+use curtail_http::grpc::CODES;
 use http::HeaderMap;
 use percent_encoding::percent_decode;
 
@@ -9,25 +10,6 @@ use crate::session::Status;
 use crate::session::fault::Fault;
 
 const PREFIX_BYTES: usize = 5;
-const CODES: [&str; 17] = [
-    "OK",
-    "CANCELLED",
-    "UNKNOWN",
-    "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION",
-    "ABORTED",
-    "OUT_OF_RANGE",
-    "UNIMPLEMENTED",
-    "INTERNAL",
-    "UNAVAILABLE",
-    "DATA_LOSS",
-    "UNAUTHENTICATED",
-];
 
 #[derive(Debug, Default)]
 pub(super) struct Unary {
