@@ -49,12 +49,18 @@ impl Stream {
     /// before what an earlier prefix has left.
     #[must_use]
     pub fn with_prefix(mut self, prefix: Bytes) -> Stream {
-        self.prefix = match (prefix.is_empty(), self.prefix.is_empty()) {
-            (true, _) => self.prefix,
-            (false, true) => prefix,
-            (false, false) => [prefix, self.prefix].concat().into(),
-        };
+        self.prepend(prefix);
         self
+    }
+
+    /// Makes reads return these bytes first, as [`with_prefix`](Stream::with_prefix) does.
+    pub fn prepend(&mut self, prefix: Bytes) {
+        let later = std::mem::take(&mut self.prefix);
+        self.prefix = match (prefix.is_empty(), later.is_empty()) {
+            (true, _) => later,
+            (false, true) => prefix,
+            (false, false) => [prefix, later].concat().into(),
+        };
     }
 
     /// Returns the descriptor of a plain stream.

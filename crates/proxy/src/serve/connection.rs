@@ -133,6 +133,7 @@ pub(super) async fn handle<F: Front>(
         let text = "too many bodies wait in the proxy (listen.max_buffered)".to_owned();
         return refuse(proxy, client, Refused { why: Rejection::Buffers, status: 503, text }).await;
     }
+    // The usual case, without the cost of another future.
     let received = match head.framing() {
         Framing::Empty => Payload::from(Bytes::new()).into(),
         _ => body::receive(client, budget, &service.config, &target, &head).await?,

@@ -4,7 +4,6 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::{Buf as _, Bytes};
 use curtail_http::h2;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -17,11 +16,7 @@ pub struct Tunnel(Transport);
 
 #[derive(Debug)]
 enum Transport {
-    Http1 {
-        /// Received with the head of the response, and not yet read.
-        received: Bytes,
-        stream: PooledStream,
-    },
+    Http1(PooledStream),
     Http2 {
         stream: h2::Tunnel,
         /// Keeps the place on the connection.
@@ -31,7 +26,10 @@ enum Transport {
 
 impl Tunnel {
     pub(super) fn http1(mut stream: PooledStream) -> Self {
-        Self(Transport::Http1 { received: stream.take_buffered(), stream })
+        // Bytes that were received with the head of the response come first.
+        let received = stream.take_buffered();
+        stream.stream_mut().prepend(received);
+        Self(Transport::Http1(stream))
     }
 
     pub(super) fn http2(stream: h2::Tunnel, link: Link) -> Self {
@@ -40,7 +38,7 @@ impl Tunnel {
 
     fn transport(&mut self) -> Pin<&mut (dyn Duplex + '_)> {
         match &mut self.0 {
-            Transport::Http1 { stream, .. } => Pin::new(stream.stream_mut()),
+            Transport::Http1(stream) => Pin::new(stream.stream_mut()),
             Transport::Http2 { stream, .. } => Pin::new(stream),
         }
     }
@@ -56,14 +54,6 @@ impl AsyncRead for Tunnel {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if let Transport::Http1 { received, .. } = &mut self.0
-            && !received.is_empty()
-        {
-            let length = received.len().min(into.remaining());
-            into.put_slice(&received[..length]);
-            received.advance(length);
-            return Poll::Ready(Ok(()));
-        }
         self.transport().poll_read(context, into)
     }
 }
