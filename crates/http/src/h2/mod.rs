@@ -10,7 +10,7 @@ mod tunnel;
 
 pub use tunnel::Tunnel;
 
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use h2::SendStream;
@@ -169,12 +169,15 @@ fn framing(declared: Framing, ends: bool) -> Option<Framing> {
 }
 
 /// Polls until up to `wanted` bytes can be sent on a stream. Returns `None` if the peer wants no
-/// more.
+/// more. A waker that was registered for a reset of the stream is forgotten.
 pub fn poll_room(
     stream: &mut SendStream<Bytes>,
     wanted: usize,
     context: &mut Context<'_>,
 ) -> Poll<Option<usize>> {
+    // New capacity resumes the task that waits for a reset, and that is usually the one that asks for
+    // the capacity: it would be polled once more for each piece.
+    let _ = stream.poll_reset(&mut Context::from_waker(Waker::noop()));
     stream.reserve_capacity(wanted);
     // `poll_capacity` reports only changes.
     while stream.capacity() == 0 {

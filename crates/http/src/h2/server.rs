@@ -11,7 +11,7 @@ use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use super::{GRPC, Tunnel, poll_room, to_response};
 use crate::h1::server::{ServerError, deadline, millis};
@@ -201,14 +201,26 @@ impl Exchange {
     }
 
     async fn write(&mut self, mut data: impl Buf, ends: bool) -> Result<(), ServerError> {
-        let until = deadline(self.timeouts.write);
-        let Response::Begun(body) = &mut self.response else { return Ok(()) };
-        while data.has_remaining() {
-            let piece = data.copy_to_bytes(data.remaining().min(PIECE_BYTES));
-            let ends = ends && !data.has_remaining();
-            let sent = timeout_at(until, send(body, piece, ends)).await;
-            sent.map_err(|_| ServerError::WriteTimeout(millis(self.timeouts.write)))??;
-        }
+        let mut until = None;
+        poll_fn(|context| {
+            let Response::Begun(body) = &mut self.response else { return Poll::Ready(Ok(())) };
+            while data.has_remaining() {
+                let wanted = data.remaining().min(PIECE_BYTES);
+                let Poll::Ready(room) = poll_room(body, wanted, context) else {
+                    // Most writes never wait, so they do not read the clock.
+                    let until = *until.get_or_insert_with(|| deadline(self.timeouts.write));
+                    if self.timer.poll_passed(until, context) {
+                        let late = ServerError::WriteTimeout(millis(self.timeouts.write));
+                        return Poll::Ready(Err(late));
+                    }
+                    return Poll::Pending;
+                };
+                let part = data.copy_to_bytes(room.ok_or(ServerError::IncompleteMessage)?);
+                body.send_data(part, ends && !data.has_remaining()).map_err(gone)?;
+            }
+            Poll::Ready(Ok(()))
+        })
+        .await?;
         if ends {
             self.response = Response::Over;
         }
@@ -242,20 +254,6 @@ impl Exchange {
             Response::Over => {}
         }
     }
-}
-
-/// Sends a piece as the window of the client permits.
-async fn send(
-    body: &mut SendStream<Bytes>,
-    mut piece: Bytes,
-    ends: bool,
-) -> Result<(), ServerError> {
-    while !piece.is_empty() {
-        let room = poll_fn(|context| poll_room(body, piece.len(), context)).await;
-        let part = piece.split_to(room.ok_or(ServerError::IncompleteMessage)?);
-        body.send_data(part, ends && piece.is_empty()).map_err(gone)?;
-    }
-    Ok(())
 }
 
 /// The stream or its connection has ended.

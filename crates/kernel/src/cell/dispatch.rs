@@ -183,7 +183,16 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             self.settle_blame(query, None);
             return self.fail(query, FailReason::CopyFailed);
         }
-        if !core.retries.allows(core.arrivals) || state.deadline <= core.now {
+        // A pause of all other servers may outlast the deadline.
+        let in_time = |&server: &ServerId| {
+            core.servers[server.index()].is_open()
+                && state.avoid() != Some(server)
+                && core.closed_until[server.index()] < state.deadline
+        };
+        if !core.retries.allows(core.arrivals)
+            || state.deadline <= core.now
+            || !group.servers.iter().any(in_time)
+        {
             return self.fail(query, FailReason::CopyFailed);
         }
         self.send_again(query);

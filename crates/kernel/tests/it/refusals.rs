@@ -285,6 +285,24 @@ fn retry_after_closes_a_server_for_that_time_unless_it_is_the_last() {
 }
 
 #[test]
+fn a_query_fails_at_once_if_no_other_server_opens_before_its_deadline() {
+    let [a, b] = [0, 1].map(ServerId);
+    let limits = Limits { timeout_ns: 100, ..Limits::default() };
+    for (pause, waits) in [(60, true), (200, false)] {
+        let mut w = crate::referee::Harness::replicated(Policy::ROUND_ROBIN, 2, limits.clone());
+        w.feed(0, Event::RetryAfter { server: a, ns: pause });
+        let query = w.arrive(1, 0);
+        let copy = w.copies(query)[0];
+        w.feed(10, Event::RetryAfter { server: b, ns: pause });
+        let actions = w.finish(10, copy, Outcome::Refused);
+        assert_eq!(actions.is_empty(), waits, "{actions:?}");
+        let actions = w.feed(60, Event::Tick);
+        assert_eq!(starts(&actions).first().map(|(_, server)| *server), waits.then_some(a));
+        w.finish_all(70);
+    }
+}
+
+#[test]
 fn a_query_whose_retry_a_server_forbids_is_neither_retried_nor_hedged() {
     let mut w = crate::referee::Harness::replicated(Policy::ROUND_ROBIN, 2, Limits::default());
     let query = w.arrive(0, 0);

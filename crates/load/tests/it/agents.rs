@@ -7,7 +7,7 @@ use crate::common::{MS, Server, answer, echo, next_head, target};
 use crate::crew::{Agent, agents, measured};
 use curtail_load::agents::{Event, run};
 use curtail_load::{Extent, Invalid, Pace, Precision};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 /// Starts a server that records the request targets. It sends a notification when it has received
 /// `enough` requests.
@@ -154,13 +154,14 @@ async fn a_lost_agent_ends_the_run_and_its_records_are_reported() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_in_flight_when_an_agent_shuts_down_are_counted() {
     // No request gets a response, and each agent has two of the four connections.
-    let arrived = Arc::new(Notify::new());
-    let notify = Arc::clone(&arrived);
+    // A semaphore counts the arrivals. Of two notifications without a waiter, one would be lost.
+    let arrived = Arc::new(Semaphore::new(0));
+    let count = Arc::clone(&arrived);
     let server = Server::start(move |mut stream| {
-        let notify = Arc::clone(&notify);
+        let count = Arc::clone(&count);
         async move {
             next_head(&mut stream).await;
-            notify.notify_one();
+            count.add_permits(1);
             pending::<()>().await;
         }
     })
@@ -171,9 +172,7 @@ async fn requests_in_flight_when_an_agent_shuts_down_are_counted() {
     let all = named(&two);
     let measured = measured(&plan, &all);
     let end = async {
-        for _ in 0..4 {
-            arrived.notified().await;
-        }
+        arrived.acquire_many(4).await.unwrap().forget();
         two[1].end();
         pending::<()>().await;
     };

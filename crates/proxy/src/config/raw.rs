@@ -251,7 +251,8 @@ pub(super) struct Service {
     #[schemars(range(min = 1, max = 65_535), extend("default" = 128))]
     pub(super) max_outstanding: Maybe<u64>,
     /// What a replica does with a cancelled query: it continues (`none`), or it stops when its
-    /// connection is reset (`reset`).
+    /// connection, or its stream of HTTP/2, is reset (`reset`). If left out, `reset` with
+    /// `protocol = "grpc"`.
     #[schemars(extend("default" = "none"))]
     pub(super) cancel: Maybe<Cancel>,
     /// Timeout of the whole request, including the time in the queue. Expired queries are shed.

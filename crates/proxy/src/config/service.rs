@@ -30,7 +30,9 @@ const POLICY_WITHOUT_SLOTS: Policy = Policy::RESCUE_WITHOUT_SLOTS;
 pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report<'_>) -> Service {
     let name = check::name(report, "service", raw.name.as_ref(), at);
     let slots = key!(count, report, raw.slots, 1..=Topology::MAX_GATE, 1);
-    let cancel = raw.cancel.as_ref().map_or(Cancel::None, |given| *given.get());
+    // The specification of gRPC says that a server learns of a cancellation.
+    let usual = if upstream::is_grpc(raw) { Cancel::Reset } else { Cancel::None };
+    let cancel = raw.cancel.as_ref().map_or(usual, |given| *given.get());
     let policy = policy(raw, (slots, cancel), report);
     let longest = (0..=BODY_BYTES_MAX, "0B to 1024GiB");
     let max_request_body = key!(size, report, raw.max_request_body, longest, 1_000_000);

@@ -120,7 +120,8 @@ impl BodyReceiver {
             let pieces = std::mem::take(&mut state.pieces);
             state.taken = pieces.length();
             state.count();
-            let sender = state.sender.take();
+            // A copy that is attached is polled before the receiver waits, so it need not be resumed.
+            let sender = state.sender.take_if(|_| self.copy.is_none());
             drop(state);
             waker::resume(sender);
             return Poll::Ready(Ok(Some(pieces)));
