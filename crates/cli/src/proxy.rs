@@ -109,7 +109,7 @@ async fn serve(config: Config, path: &Path, args: &Args) -> Result<ExitCode, Sto
     // By convention SIGHUP makes a daemon reread its configuration. Without a handler it would end
     // the process.
     let mut hangup = signal(SignalKind::hangup()).map_err(lacking)?;
-    let summary = config.summary();
+    let (summary, unix) = (config.summary(), config.unix().map(Path::to_owned));
     let workers = Workers::start(config.workers()).map_err(|error| {
         let why = format!("listen.workers = {}: cannot start threads: {error}", config.workers());
         Stop::Lacking(why)
@@ -119,10 +119,10 @@ async fn serve(config: Config, path: &Path, args: &Args) -> Result<ExitCode, Sto
         .map_err(|error| Stop::Lacking(error.to_string()))?;
     let http = server.address().map_err(lacking)?;
     let admin = server.admin_address().and_then(Result::ok);
-    match admin {
-        Some(admin) => tracing::info!(%http, %admin, "proxy for {summary}"),
-        None => tracing::info!(%http, "proxy for {summary}"),
-    }
+    let https = server.tls_address().and_then(Result::ok).map(tracing::field::display);
+    let unix = unix.as_deref().map(|path| tracing::field::display(path.display()));
+    let shown = admin.map(tracing::field::display);
+    tracing::info!(%http, https, unix, admin = shown, "proxy for {summary}");
     if args.ties.announce {
         let addresses: Vec<_> = std::iter::once(http).chain(admin).collect();
         child::announce(&addresses, "")?;

@@ -124,8 +124,10 @@ pub enum Cause {
     /// The response paused for too long.
     #[error("the replica stopped sending during its response")]
     Stalled,
-    /// The response is not HTTP/1 at all.
-    #[error("the replica's response is not HTTP/1")]
+    /// The response is not in the expected version of HTTP.
+    #[error(
+        "the replica's response is not in the version of HTTP that the service's protocol names"
+    )]
     NotHttp,
     /// The head of the response is malformed.
     #[error("the head of the replica's response is malformed")]

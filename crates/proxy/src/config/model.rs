@@ -2,7 +2,7 @@
 //! has the meaning of the key with the same name in [`super::raw`].
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use curtail_flow::metadata::MemberKey;
@@ -47,6 +47,11 @@ impl Config {
     /// Returns the number of threads that serve connections.
     pub fn workers(&self) -> usize {
         self.listen.workers
+    }
+
+    /// Returns the path of the Unix socket for clients, if there is one.
+    pub fn unix(&self) -> Option<&Path> {
+        self.listen.unix.as_deref()
     }
 
     /// Returns the numbers of services, shards and servers, as text.

@@ -10,7 +10,7 @@ use super::check::key;
 use super::model::{Cancel, FlowRole, Route, Service, Throttle};
 use super::report::Report;
 use super::shape::closest;
-use super::values::{AutoOr, Given, OrFalse, each};
+use super::values::{AutoOr, Given, OrFalse, each, is_set};
 use super::{check, flow, raw, shards, tls, tunnels, upstream};
 use crate::cost::Cost;
 
@@ -399,6 +399,7 @@ fn routes(raw: &raw::Service, policy: Policy, report: &mut Report<'_>) -> Vec<Ro
     if tables.is_empty() {
         return vec![Route::default()];
     }
+    let is_http2 = raw.protocol.as_ref().is_some_and(|given| *given.get() != raw::Protocol::Http1);
     let route = |(raw, _): &(&raw::Route, _)| {
         if let Some(prefix) = &raw.path_prefix {
             check::path(report, "path_prefix", prefix, false);
@@ -411,7 +412,7 @@ fn routes(raw: &raw::Service, policy: Policy, report: &mut Report<'_>) -> Vec<Ro
         let mut path_prefix = prefix.trim_end_matches('/').to_owned();
         let mut method = raw.method.as_ref().map(|given| given.get().clone());
         if let Some(grpc) = &raw.grpc {
-            grpc_route(raw, grpc, report);
+            grpc_route(raw, grpc, is_http2, report);
             path_prefix = format!("/{}", grpc.get());
             method = Some("POST".to_owned());
         }
@@ -427,10 +428,6 @@ fn routes(raw: &raw::Service, policy: Policy, report: &mut Report<'_>) -> Vec<Ro
     tables.iter().map(route).collect()
 }
 
-fn is_set(given: Option<&Given<bool>>) -> bool {
-    given.is_some_and(|given| *given.get())
-}
-
 fn commit(raw: &raw::Route, report: &mut Report<'_>) -> Commit {
     match (is_set(raw.unary.as_ref()), &raw.first_chunk) {
         (true, Some(given)) if *given.get() => {
@@ -443,7 +440,11 @@ fn commit(raw: &raw::Route, report: &mut Report<'_>) -> Commit {
     }
 }
 
-fn grpc_route(raw: &raw::Route, grpc: &Given<String>, report: &mut Report<'_>) {
+fn grpc_route(raw: &raw::Route, grpc: &Given<String>, is_http2: bool, report: &mut Report<'_>) {
+    if !is_http2 {
+        let wrong = "gRPC requires HTTP/2, and the replicas of this service use HTTP/1.1";
+        report.warn(&grpc.span(), wrong, "set protocol = \"grpc\"");
+    }
     let fine = |c: char| c.is_ascii_alphanumeric() || "._/".contains(c);
     let (text, fix) = (grpc.get(), "write it like \"search.Search/Query\"");
     let slashes = text.matches('/').count();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::check::key;
 use super::raw;
 use super::report::Report;
-use super::values::Given;
+use super::values::{Given, each, is_set};
 
 const MAX: u32 = 1_024;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(3_600);
@@ -24,6 +24,11 @@ pub(crate) struct Tunnels {
 /// Resolves the limits on tunnels.
 pub(super) fn resolve(raw: &raw::Service, report: &mut Report<'_>) -> Tunnels {
     let default = raw::Tunnels::default();
+    let is_used = each(raw.route.as_ref()).iter().any(|(route, _)| is_set(route.tunnel.as_ref()));
+    if let (Some(given), false) = (&raw.tunnels, is_used) {
+        let wrong = "tunnels is set, but no route of the service has tunnels";
+        report.warn(&given.span(), wrong, "set tunnel = true on a route, or remove tunnels");
+    }
     let raw = raw.tunnels.as_ref().map_or(&default, Given::get);
     let protocols = match &raw.protocols {
         None => vec!["websocket".to_owned()],

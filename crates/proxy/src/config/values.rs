@@ -164,6 +164,11 @@ pub(super) fn each<T>(list: Option<&Given<OneOrMany<T>>>) -> Vec<(&T, Range<usiz
     }
 }
 
+/// Whether a key is present and true.
+pub(super) fn is_set(given: Option<&Given<bool>>) -> bool {
+    given.is_some_and(|given| *given.get())
+}
+
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Reader<T>(PhantomData<T>);

@@ -224,8 +224,9 @@ async fn exchange<F: Front>(
     }
     let (cell, group) = service.shard(shard);
     let running = service.metrics.started(now);
-    let deadline = now + service.config.timeout;
-    let deadline = query.deadline.map_or(deadline, |own| own.min(deadline));
+    let most = now + service.config.timeout;
+    let own = query.deadline.filter(|&own| own < most);
+    let (deadline, is_client_deadline) = (own.unwrap_or(most), own.is_some());
     if service.config.settings.grpc {
         let previous = head.header(PREVIOUS_ATTEMPTS.as_str());
         let previous = previous.and_then(|value| std::str::from_utf8(value).ok()?.parse().ok());
@@ -251,8 +252,17 @@ async fn exchange<F: Front>(
         client.close_after_response();
     }
     let (fields, stage) = (hop.responds(&outcome), service.stage.as_ref());
-    let context =
-        ResponseContext { service, cell, shard, is_head, deadline, stage, fields, upgrade };
+    let context = ResponseContext {
+        service,
+        cell,
+        shard,
+        is_head,
+        deadline,
+        is_client_deadline,
+        stage,
+        fields,
+        upgrade,
+    };
     let responding = respond::outcome(client, &context, outcome);
     let responded = match permit {
         None => responding.await,

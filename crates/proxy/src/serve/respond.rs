@@ -41,6 +41,8 @@ pub(super) struct ResponseContext<'a> {
     pub(super) is_head: bool,
     /// When the whole response must have been relayed.
     pub(super) deadline: Instant,
+    /// Whether the client has set that deadline.
+    pub(super) is_client_deadline: bool,
     /// The stage before the replica, which counts what leaves.
     pub(super) stage: Option<&'a Stage>,
     /// What a sidecar changes.
@@ -64,6 +66,9 @@ impl ResponseContext<'_> {
     /// Which bound of the configuration passed.
     fn too_slow(&self) -> String {
         let config = &self.service.config;
+        if self.is_client_deadline && Instant::now() >= self.deadline {
+            return "no replica responded before the client's deadline".to_owned();
+        }
         let (key, bound) = if Instant::now() >= self.deadline {
             ("timeout", config.timeout)
         } else {
@@ -119,10 +124,10 @@ async fn grpc_error<F: Front>(
 
 /// The trailers of a gRPC response whose deadline has passed.
 pub(super) fn late() -> Box<HeaderMap> {
+    const MESSAGE: &str = "the deadline of the call or the timeout of the proxy has passed";
     let mut trailers = HeaderMap::new();
     trailers.insert(STATUS, HeaderValue::from(DEADLINE_EXCEEDED));
-    trailers
-        .insert("grpc-message", HeaderValue::from_static("the timeout of the proxy has passed"));
+    trailers.insert("grpc-message", HeaderValue::from_static(MESSAGE));
     Box::new(trailers)
 }
 

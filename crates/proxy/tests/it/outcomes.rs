@@ -91,7 +91,7 @@ fn causes() -> Vec<(String, &'static str, &'static str)> {
     let ok = "HTTP/1.1 200 OK\r\n";
     let field = |n| format!("x-{n}: y\r\n");
     vec![
-        ("SSH-2.0-OpenSSH_9.2\r\n\r\n".into(), "not_http", "not HTTP/1"),
+        ("SSH-2.0-OpenSSH_9.2\r\n\r\n".into(), "not_http", "not in the version of HTTP"),
         ("HTTP/1.1 999 What\r\n\r\n".into(), "status", "status"),
         (format!("{ok}bad name: y\r\n\r\n"), "malformed", "malformed"),
         (format!("{ok}content-length: 5\r\ncontent-length: 6\r\n\r\nhello"), "framing", "length"),
