@@ -9,3 +9,4 @@ mod requests;
 mod responses;
 mod server;
 mod smuggling;
+mod streams;

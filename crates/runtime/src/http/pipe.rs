@@ -226,3 +226,46 @@ impl Drop for BodySender {
         self.tell(|state| state.sender_gone = true);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_piece_does_not_resume_the_task_that_receives_it() {
+        let (sender, mut receiver) = pipe(1, &Budget::default());
+        let mut unsent = vec![Bytes::from_static(b"two"), Bytes::from_static(b"one")];
+        let copy = poll_fn(move |context| {
+            while sender.poll_room(context) == Poll::Ready(true)
+                && let Some(piece) = unsent.pop()
+            {
+                sender.send(piece);
+            }
+            Poll::Pending
+        });
+        receiver.attach(CopyDriver(Box::pin(copy)));
+        let woken = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        for expected in [b"one", b"two"] {
+            let Poll::Ready(Ok(Some(pieces))) = receiver.poll_next(&mut context) else {
+                panic!("a piece");
+            };
+            assert_eq!(pieces.join(), &expected[..]);
+        }
+        assert!(receiver.poll_next(&mut context).is_pending());
+        assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+    }
+}
