@@ -7,11 +7,17 @@
 //! them for this time, and prints `chunks=N p50_us=N p99_us=N`: the number of events, and the time
 //! that they took from the server to the client. `serve-grpc` and `read-grpc` do the same with server
 //! streams of gRPC over HTTP/2.
+//!
+//! `streams relay-grpc ADDRESS SERVER` relays such streams, and does nothing else: it shows what the crate
+//! `h2` and a task per stream cost.
 
 use std::error::Error;
+use std::future::poll_fn;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use h2::client::SendRequest;
+use h2::server::SendResponse;
 use hdrhistogram::Histogram;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -21,7 +27,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 type Failure = Box<dyn Error + Send + Sync>;
 
 const USAGE: &str = "usage: streams serve[-grpc] ADDRESS CHUNKS_PER_SECOND | \
-    read[-grpc] ADDRESS STREAMS SECONDS";
+    read[-grpc] ADDRESS STREAMS SECONDS | relay-grpc ADDRESS SERVER";
 /// Number of streams on a connection of HTTP/2.
 const PER_CONNECTION: usize = 50;
 const HEAD: &[u8] =
@@ -31,6 +37,9 @@ fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match &arguments[..] {
+        [verb, address, server] if verb == "relay-grpc" => {
+            runtime.block_on(relay_grpc(address, server))
+        }
         [verb, address, rate] => {
             let pause = Duration::from_secs_f64(1.0 / rate.parse::<f64>()?);
             match verb.as_str() {
@@ -204,6 +213,56 @@ async fn serve_grpc(address: &str, pause: Duration) -> Result<(), Failure> {
             }
             Ok::<_, Failure>(())
         });
+    }
+}
+
+async fn relay_grpc(address: &str, server: &str) -> Result<(), Failure> {
+    let listener = TcpListener::bind(address).await?;
+    let mut upstream = None;
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        let sender = match &upstream {
+            Some(sender) => SendRequest::clone(sender),
+            None => {
+                let stream = TcpStream::connect(server).await?;
+                stream.set_nodelay(true)?;
+                let mut builder = h2::client::Builder::new();
+                builder.initial_connection_window_size(1 << 24);
+                let (sender, connection) = builder.handshake(stream).await?;
+                tokio::spawn(connection);
+                upstream.insert(sender).clone()
+            }
+        };
+        tokio::spawn(async move {
+            let mut connection = h2::server::handshake(stream).await?;
+            while let Some(accepted) = connection.accept().await {
+                let (request, respond) = accepted?;
+                tokio::spawn(relay_stream(request, respond, sender.clone()));
+            }
+            Ok::<_, Failure>(())
+        });
+    }
+}
+
+async fn relay_stream(
+    request: http::Request<h2::RecvStream>,
+    mut respond: SendResponse<Bytes>,
+    sender: SendRequest<Bytes>,
+) -> Result<(), Failure> {
+    let request = http::Request::from_parts(request.into_parts().0, ());
+    let (response, _) = sender.ready().await?.send_request(request, true)?;
+    let (parts, mut from) = response.await?.into_parts();
+    let mut to = respond.send_response(http::Response::from_parts(parts, ()), false)?;
+    loop {
+        let data = tokio::select! {
+            biased;
+            data = from.data() => data,
+            _ = poll_fn(|context| to.poll_reset(context)) => return Ok(()),
+        };
+        let data = data.ok_or("the stream ended")??;
+        from.flow_control().release_capacity(data.len())?;
+        to.send_data(data, false)?;
     }
 }
 

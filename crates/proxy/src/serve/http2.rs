@@ -27,6 +27,10 @@ const STREAMS_MAX: u32 = 256;
 const STREAM_WINDOW: u32 = 64 << 10;
 /// The number of bytes that a client may send on a connection before they have been read.
 const CONNECTION_WINDOW: u32 = 1 << 20;
+/// Maximum overhead of frames that have not been read, where a frame counts as 256 bytes more or less than
+/// its length. A client that exceeds it is disconnected. Replicas that do not read messages of 16 bytes
+/// or more cannot cause that.
+const FRAMES_BUDGET: usize = 16 * CONNECTION_WINDOW as usize;
 /// Maximum number of bytes that a stream keeps for a client that does not read.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
 /// Maximum number of streams that a client may reset before they have been accepted. A client that
@@ -51,6 +55,7 @@ pub(super) async fn serve(
         .max_concurrent_streams(STREAMS_MAX)
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
+        .data_frame_budget(FRAMES_BUDGET)
         .max_send_buffer_size(SEND_BUFFER_BYTES)
         .max_pending_accept_reset_streams(RESET_BEFORE_ACCEPT_MAX)
         .enable_connect_protocol()

@@ -19,6 +19,7 @@ mod requests;
 mod shards;
 mod sidecar;
 mod slow_clients;
+mod small_frames;
 mod streams;
 mod throttle;
 mod tls;

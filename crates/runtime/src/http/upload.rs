@@ -18,6 +18,9 @@ use crate::failure::Failure;
 /// Maximum number of bytes that are kept to be sent again.
 const REPLAY_BYTES: usize = 64 << 10;
 
+/// Minimum number of bytes to relay at once, if they have arrived.
+const JOINED_BYTES: usize = 16 << 10;
+
 /// Maximum number of bytes of a chunk. A chunk is copied behind its length.
 const CHUNK_BYTES: usize = 16 << 10;
 
@@ -27,55 +30,78 @@ pub struct Source {
     body: Arriving,
     /// Pieces that come first, because they were sent to a server that did not process them.
     first: VecDeque<Bytes>,
+    /// What has arrived after them.
+    pieces: Pieces,
+    /// `None` while the body arrives.
+    end: Option<Result<(), Incomplete>>,
 }
 
 #[derive(Debug)]
 enum Arriving {
     Http2(RecvStream),
-    Buffer(BodyReceiver, Pieces),
+    Buffer(BodyReceiver),
 }
 
 /// The client has broken off its request.
+#[derive(Clone, Copy, Debug)]
 struct Incomplete;
 
 impl From<RecvStream> for Source {
     fn from(body: RecvStream) -> Self {
-        Self { body: Arriving::Http2(body), first: VecDeque::new() }
+        Self::new(Arriving::Http2(body))
     }
 }
 
 impl From<BodyReceiver> for Source {
     fn from(body: BodyReceiver) -> Self {
-        Self { body: Arriving::Buffer(body, Pieces::default()), first: VecDeque::new() }
+        Self::new(Arriving::Buffer(body))
     }
 }
 
 impl Source {
+    fn new(body: Arriving) -> Self {
+        Self { body, first: VecDeque::new(), pieces: Pieces::default(), end: None }
+    }
+
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Incomplete>>> {
         if let Some(piece) = self.first.pop_front() {
             return Poll::Ready(Some(Ok(piece)));
         }
-        match &mut self.body {
-            Arriving::Http2(body) => {
-                let piece = ready!(body.poll_data(context));
-                if let Some(Ok(piece)) = &piece {
-                    // The next piece is read only when this one was sent. A stream that has ended
-                    // needs no more capacity.
-                    let _ = body.flow_control().release_capacity(piece.len());
-                }
-                Poll::Ready(piece.map(|piece| piece.map_err(|_| Incomplete)))
-            }
-            Arriving::Buffer(body, pieces) => {
-                if !pieces.has_remaining() {
-                    match ready!(body.poll_next(context)) {
-                        Ok(Some(next)) => *pieces = next,
-                        Ok(None) => return Poll::Ready(None),
-                        Err(_) => return Poll::Ready(Some(Err(Incomplete))),
-                    }
-                }
-                Poll::Ready(Some(Ok(pieces.copy_to_bytes(pieces.chunk().len()))))
-            }
+        while self.end.is_none()
+            && self.pieces.length() < JOINED_BYTES
+            && self.poll_arriving(context).is_ready()
+        {}
+        if self.pieces.has_remaining() {
+            let length = self.pieces.chunk().len();
+            return Poll::Ready(Some(Ok(self.pieces.copy_to_bytes(length))));
         }
+        match self.end {
+            None => Poll::Pending,
+            Some(end) => Poll::Ready(end.err().map(Err)),
+        }
+    }
+
+    /// Polls for more. Small pieces are joined: a server might take many small frames of HTTP/2 for an
+    /// attack.
+    fn poll_arriving(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match &mut self.body {
+            Arriving::Http2(body) => match ready!(body.poll_data(context)) {
+                Some(Ok(piece)) => {
+                    // A stream that has ended needs no more capacity.
+                    let _ = body.flow_control().release_capacity(piece.len());
+                    self.pieces.push(piece, usize::MAX);
+                }
+                Some(Err(_)) => self.end = Some(Err(Incomplete)),
+                None => self.end = Some(Ok(())),
+            },
+            Arriving::Buffer(_) if self.pieces.has_remaining() => return Poll::Pending,
+            Arriving::Buffer(body) => match ready!(body.poll_next(context)) {
+                Ok(Some(pieces)) => self.pieces = pieces,
+                Ok(None) => self.end = Some(Ok(())),
+                Err(_) => self.end = Some(Err(Incomplete)),
+            },
+        }
+        Poll::Ready(())
     }
 }
 
@@ -185,7 +211,7 @@ impl Upload {
         let mut first: VecDeque<Bytes> = self.sent?.into();
         first.push_back(self.piece);
         first.extend(self.source.first);
-        Some(Source { body: self.source.body, first })
+        Some(Source { first, ..self.source })
     }
 
     fn keep(&mut self, part: &Bytes) {
