@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::iter;
 
 use bytes::{Buf, BufMut as _, Bytes, BytesMut};
 
@@ -12,8 +13,10 @@ const COPY_BYTES: usize = 1 << 10;
 /// Some consecutive pieces of a body. Read them as a [`Buf`].
 #[derive(Debug, Default)]
 pub struct Pieces {
+    /// Not empty, unless there are only short pieces. The usual single piece allocates nothing.
+    first: Bytes,
     /// No piece is empty.
-    pieces: VecDeque<Bytes>,
+    more: VecDeque<Bytes>,
     /// Short pieces, which come after all others.
     last: BytesMut,
     length: usize,
@@ -36,11 +39,24 @@ impl Pieces {
             self.last.extend_from_slice(&piece);
         } else {
             if !self.last.is_empty() {
-                self.pieces.push_back(self.last.split().freeze());
+                let last = self.last.split().freeze();
+                self.add(last);
             }
-            self.pieces.push_back(piece);
+            self.add(piece);
         }
         true
+    }
+
+    fn add(&mut self, piece: Bytes) {
+        if self.first.is_empty() {
+            self.first = piece;
+        } else {
+            self.more.push_back(piece);
+        }
+    }
+
+    fn next(&mut self) {
+        self.first = self.more.pop_front().unwrap_or_default();
     }
 
     /// Returns all bytes in one piece.
@@ -55,44 +71,41 @@ impl Buf for Pieces {
     }
 
     fn chunk(&self) -> &[u8] {
-        self.pieces.front().map_or(&self.last, |first| first)
+        if self.first.is_empty() { &self.last } else { &self.first }
     }
 
     fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        let last = (!self.last.is_empty()).then_some(&self.last[..]);
-        let all = self.pieces.iter().map(|piece| &piece[..]).chain(last);
+        let more = self.more.iter().map(|piece| &piece[..]);
+        let all = iter::once(&self.first[..]).chain(more).chain([&self.last[..]]);
+        let all = all.filter(|part| !part.is_empty());
         let filled = slices.iter_mut().zip(all).map(|(slice, part)| *slice = IoSlice::new(part));
         filled.count()
     }
 
     fn advance(&mut self, mut count: usize) {
         self.length = self.length.checked_sub(count).expect("at most the bytes that remain");
-        while let Some(first) = self.pieces.front_mut() {
-            if count < first.len() {
-                return first.advance(count);
+        while !self.first.is_empty() {
+            if count < self.first.len() {
+                return self.first.advance(count);
             }
-            count -= first.len();
-            self.pieces.pop_front();
+            count -= self.first.len();
+            self.next();
         }
         self.last.advance(count);
     }
 
     fn copy_to_bytes(&mut self, count: usize) -> Bytes {
-        match self.pieces.front_mut() {
-            Some(first) if count <= first.len() => {
-                self.length -= count;
-                let part = first.split_to(count);
-                if first.is_empty() {
-                    self.pieces.pop_front();
-                }
-                part
+        if count <= self.first.len() {
+            self.length -= count;
+            let part = self.first.split_to(count);
+            if self.first.is_empty() {
+                self.next();
             }
-            _ => {
-                let mut copy = BytesMut::with_capacity(count);
-                copy.put(self.take(count));
-                copy.freeze()
-            }
+            return part;
         }
+        let mut copy = BytesMut::with_capacity(count);
+        copy.put(self.take(count));
+        copy.freeze()
     }
 }
 
@@ -140,7 +153,7 @@ mod tests {
             assert!(pieces.push(Bytes::from_static(b"x"), 1_000));
         }
         assert!(!pieces.push(Bytes::from_static(b"x"), 1_000));
-        assert_eq!((pieces.length(), pieces.pieces.len()), (1_000, 1));
+        assert_eq!((pieces.length(), pieces.first.len(), pieces.more.len()), (1_000, 1, 0));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The response to the client.
 
-use std::future::{Future as _, poll_fn};
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use curtail_flow::Rejected;
@@ -282,16 +282,22 @@ async fn relay<F: Front>(
     context: &ResponseContext<'_>,
 ) -> Result<(), Cut> {
     let mut next = poll_fn(|polling| Poll::Ready(body.poll_next(polling))).await;
+    // Whether the copy has been polled since this task waited, and will resume it.
+    let mut is_polled = true;
     loop {
         let received = match next {
             Poll::Ready(received) => received,
             Poll::Pending => {
                 // The head has not been sent, because it leaves together with the first bytes if
                 // they are here.
-                client.flush().await?;
+                is_polled &= at_once(client.flush(), |_| {}).await?;
                 // A replica may be silent for long, and no other check would notice that the client
                 // has left.
-                unless_closed(client, body.next()).await?
+                let next = poll_fn(|polling| match std::mem::take(&mut is_polled) {
+                    true => Poll::Pending,
+                    false => body.poll_next(polling),
+                });
+                unless_closed(client, next).await?
             }
         };
         let Ok(received) = received else {
@@ -301,20 +307,31 @@ async fn relay<F: Front>(
         };
         let Some(pieces) = received else { break };
         context.sent(pieces.length());
-        let mut writing = pin!(client.write_body(pieces));
-        poll_fn(|polling| {
-            let written = writing.as_mut().poll(polling);
-            if written.is_pending() {
-                // The copy fills the buffer, and ends even if this client does not read.
-                body.advance(polling);
-            }
-            written
-        })
-        .await?;
+        // While the client does not read, the copy fills the buffer, and ends.
+        let written = at_once(client.write_body(pieces), |polling| body.advance(polling));
+        is_polled = written.await? && body.is_drained();
         next = Poll::Pending;
     }
     client.finish_body(body.trailers()).await?;
     Ok(())
+}
+
+/// Awaits a write. Calls `meanwhile` whenever it has to wait, and returns whether it never had to.
+async fn at_once(
+    write: impl Future<Output = Result<(), ServerError>>,
+    mut meanwhile: impl FnMut(&mut Context<'_>),
+) -> Result<bool, ServerError> {
+    let (mut write, mut at_once) = (pin!(write), true);
+    poll_fn(|polling| {
+        let written = write.as_mut().poll(polling);
+        if written.is_pending() {
+            at_once = false;
+            meanwhile(polling);
+        }
+        written
+    })
+    .await?;
+    Ok(at_once)
 }
 
 /// The length that the response announces. The response to HEAD has the length that GET would have had.

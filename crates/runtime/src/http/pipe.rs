@@ -33,6 +33,8 @@ struct State {
     receiver_gone: bool,
     /// Whether the receiver polls the copy, and will do so again before it waits.
     is_attached: bool,
+    /// Whether the sender had room when it was polled last, and nothing to send since then.
+    is_drained: bool,
     /// Woken when there is something to receive.
     receiver: Option<Waker>,
     /// Woken when there is room, or when the receiver is gone.
@@ -53,6 +55,7 @@ impl Shared {
 pub struct BodyReceiver {
     shared: Shared,
     copy: Option<CopyDriver>,
+    is_drained: bool,
 }
 
 impl fmt::Debug for BodyReceiver {
@@ -81,12 +84,13 @@ pub(super) fn pipe(room: usize, budget: &Budget) -> (BodySender, BodyReceiver) {
         sender_gone: false,
         receiver_gone: false,
         is_attached: false,
+        is_drained: false,
         receiver: None,
         sender: None,
     };
     let shared = Shared(Arc::new(Mutex::new(state)));
     let sender = BodySender { shared: shared.clone(), room: room.max(1), budget: budget.clone() };
-    (sender, BodyReceiver { shared, copy: None })
+    (sender, BodyReceiver { shared, copy: None, is_drained: false })
 }
 
 impl State {
@@ -120,6 +124,7 @@ impl BodyReceiver {
             let pieces = std::mem::take(&mut state.pieces);
             state.taken = pieces.length();
             state.count();
+            self.is_drained = state.is_drained && self.copy.is_some();
             // A copy that is attached is polled before the receiver waits, so it need not be resumed.
             let sender = state.sender.take_if(|_| self.copy.is_none());
             drop(state);
@@ -138,6 +143,13 @@ impl BodyReceiver {
                 Poll::Pending
             }
         }
+    }
+
+    /// Returns whether the copy, after the bytes that [`poll_next`](Self::poll_next) has just returned, waits
+    /// for its server. It then resumes the task that polls, so a task that has not waited meanwhile may
+    /// wait without another poll.
+    pub fn is_drained(&self) -> bool {
+        self.is_drained
     }
 
     /// Lets the copy fill the buffer, while the bytes that have arrived are being used.
@@ -188,11 +200,8 @@ impl BodySender {
             return Poll::Ready(false);
         }
         waker::set(&mut state.sender, context.waker());
-        if state.pieces.length() < self.budget.room(self.room) {
-            Poll::Ready(true)
-        } else {
-            Poll::Pending
-        }
+        state.is_drained = state.pieces.length() < self.budget.room(self.room);
+        if state.is_drained { Poll::Ready(true) } else { Poll::Pending }
     }
 
     /// Adds a piece. Call it after [`poll_room`](Self::poll_room) has returned true. Returns whether
@@ -202,6 +211,7 @@ impl BodySender {
         self.tell(|state| {
             state.pieces.push(piece, usize::MAX);
             state.count();
+            state.is_drained = false;
             is_attached = state.is_attached;
         });
         is_attached
@@ -243,9 +253,10 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn a_piece_does_not_resume_the_task_that_receives_it() {
-        let (sender, mut receiver) = pipe(1, &Budget::default());
+    /// Returns what polls find while a copy sends two pieces, and whether the copy then waits for its
+    /// server alone.
+    fn received(room: usize) -> Vec<(Bytes, bool)> {
+        let (sender, mut receiver) = pipe(room, &Budget::default());
         let mut unsent = vec![Bytes::from_static(b"two"), Bytes::from_static(b"one")];
         let copy = poll_fn(move |context| {
             while sender.poll_room(context) == Poll::Ready(true)
@@ -259,13 +270,17 @@ mod tests {
         let woken = Arc::new(Count::default());
         let waker = Waker::from(Arc::clone(&woken));
         let mut context = Context::from_waker(&waker);
-        for expected in [b"one", b"two"] {
-            let Poll::Ready(Ok(Some(pieces))) = receiver.poll_next(&mut context) else {
-                panic!("a piece");
-            };
-            assert_eq!(pieces.join(), &expected[..]);
+        let mut found = Vec::new();
+        while let Poll::Ready(Ok(Some(pieces))) = receiver.poll_next(&mut context) {
+            found.push((pieces.join(), receiver.is_drained()));
         }
-        assert!(receiver.poll_next(&mut context).is_pending());
-        assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+        assert_eq!(woken.0.load(Ordering::Relaxed), 0, "it does not resume the task that polls");
+        found
+    }
+
+    #[test]
+    fn a_copy_that_waits_for_room_must_be_polled_and_one_that_waits_for_its_server_need_not() {
+        assert_eq!(received(1), [("one".into(), false), ("two".into(), false)]);
+        assert_eq!(received(9), [("onetwo".into(), true)]);
     }
 }
