@@ -10,6 +10,7 @@ mod tunnel;
 
 pub use tunnel::Tunnel;
 
+use std::ops::Range;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -17,7 +18,7 @@ use h2::SendStream;
 use h2::ext::Protocol;
 use http::header::{
     CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue,
-    SEC_WEBSOCKET_KEY, TE,
+    InvalidHeaderValue, SEC_WEBSOCKET_KEY, TE,
 };
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{request, response};
@@ -43,7 +44,6 @@ pub fn request_head(
     ends: bool,
     limits: &Limits,
 ) -> Result<RequestHead, Reject> {
-    check_fields(&parts.headers).map_err(Reject::Malformed)?;
     let protocol = parts.extensions.get::<Protocol>().map(Protocol::as_str);
     let method = match protocol {
         Some(protocol) if !is_token(protocol.as_bytes()) => {
@@ -70,7 +70,7 @@ pub fn request_head(
         put_line(&mut text, b"connection", b"upgrade");
         put_line(&mut text, b"upgrade", protocol.as_bytes());
     }
-    put_fields(&mut text, &parts.headers);
+    put_fields(&mut text, &parts.headers).map_err(Reject::Malformed)?;
     let head = parse_request(&mut text, limits)?;
     // The text ends with the empty line, so the parser needs no more bytes. Bytes after that line
     // would be a second request.
@@ -89,12 +89,11 @@ pub fn response_head(
     ends: bool,
     limits: &Limits,
 ) -> Result<ResponseHead, BadResponse> {
-    check_fields(&parts.headers).map_err(BadResponse::Malformed)?;
     let mut text = BytesMut::with_capacity(512);
     for part in ["HTTP/1.1 ", parts.status.as_str(), " \r\n"] {
         text.put_slice(part.as_bytes());
     }
-    put_fields(&mut text, &parts.headers);
+    put_fields(&mut text, &parts.headers).map_err(BadResponse::Malformed)?;
     let head = parse_response(&mut text, limits, to_head)?;
     let mut head = head.filter(|_| text.is_empty()).ok_or(BadResponse::Malformed("the head"))?;
     if head.status() < 200 {
@@ -111,14 +110,17 @@ pub fn response_head(
     Ok(head)
 }
 
-fn check_fields(headers: &HeaderMap) -> Result<(), &'static str> {
-    if CONNECTION_SPECIFIC.iter().any(|name| headers.contains_key(*name)) {
-        return Err("a field that is specific to a connection of HTTP/1.1");
+/// Checks a field. The length of the name rules out most fields before any comparison.
+fn check_field(name: &str, value: &[u8]) -> Result<(), &'static str> {
+    match name.len() {
+        2 if name == "te" && !value.eq_ignore_ascii_case(b"trailers") => {
+            Err("TE has another value than trailers")
+        }
+        7 | 10 | 16 | 17 if CONNECTION_SPECIFIC.contains(&name) => {
+            Err("a field that is specific to a connection of HTTP/1.1")
+        }
+        _ => Ok(()),
     }
-    if headers.get_all(TE).iter().any(|value| !value.as_bytes().eq_ignore_ascii_case(b"trailers")) {
-        return Err("TE has another value than trailers");
-    }
-    Ok(())
 }
 
 /// The value of `:authority`, or that of `Host` if there is no `:authority`. They must not
@@ -138,17 +140,24 @@ fn authority(parts: &request::Parts) -> Result<&[u8], Reject> {
     }
 }
 
-/// Appends the fields, without `Host`, and the empty line. The crumbs of a cookie become one field
-/// (RFC 9113 §8.2.3).
-fn put_fields(text: &mut BytesMut, headers: &HeaderMap) {
-    for (name, value) in headers.iter().filter(|(name, _)| *name != HOST && *name != COOKIE) {
-        put_line(text, name.as_str().as_bytes(), value.as_bytes());
+/// Checks and appends the fields, without `Host`, and the empty line. The crumbs of a cookie become one
+/// field (RFC 9113 §8.2.3).
+fn put_fields(text: &mut BytesMut, headers: &HeaderMap) -> Result<(), &'static str> {
+    let mut has_cookies = false;
+    for (name, value) in headers {
+        check_field(name.as_str(), value.as_bytes())?;
+        match name {
+            &HOST => {}
+            &COOKIE => has_cookies = true,
+            name => put_line(text, name.as_str().as_bytes(), value.as_bytes()),
+        }
     }
-    let cookies: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
-    if !cookies.is_empty() {
-        put_line(text, b"cookie", &cookies.join(&b"; "[..]));
+    if has_cookies {
+        let crumbs = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes);
+        put_line(text, b"cookie", &crumbs.collect::<Vec<_>>().join(&b"; "[..]));
     }
     text.put_slice(b"\r\n");
+    Ok(())
 }
 
 fn put_line(text: &mut BytesMut, name: &[u8], value: &[u8]) {
@@ -211,7 +220,10 @@ pub struct Outgoing<'a> {
 pub fn to_request(outgoing: &Outgoing<'_>) -> Result<http::Request<()>, WriteError> {
     let mut headers = HeaderMap::with_capacity(16);
     for lines in outgoing.lines {
-        header_map(lines, &mut headers)?;
+        // The values share one buffer.
+        let shared = Bytes::copy_from_slice(lines);
+        let share = |_: &[u8], at| HeaderValue::from_maybe_shared(shared.slice(at));
+        header_map(lines, &mut headers, share)?;
     }
     if let Some(length) = outgoing.length.filter(|&length| length > 0) {
         headers.insert(CONTENT_LENGTH, length.into());
@@ -262,19 +274,22 @@ fn path_and_query(target: &str) -> Result<PathAndQuery, WriteError> {
     PathAndQuery::try_from(encoded).map_err(|_| WriteError::Target)
 }
 
-/// Adds `name: value` lines to a map.
-fn header_map(lines: &[u8], headers: &mut HeaderMap) -> Result<(), WriteError> {
-    for line in lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+/// Adds `name: value` lines to a map. `value` creates a value from the place of its bytes.
+fn header_map(
+    lines: &[u8],
+    headers: &mut HeaderMap,
+    value: impl Fn(&[u8], Range<usize>) -> Result<HeaderValue, InvalidHeaderValue>,
+) -> Result<(), WriteError> {
+    let mut start = 0;
+    for line in lines.split_inclusive(|&byte| byte == b'\n') {
         let colon = memchr::memchr(b':', line).ok_or(WriteError::FieldName)?;
-        append(headers, &line[..colon], line[colon + 1..].trim_ascii())?;
+        let name = HeaderName::from_bytes(&line[..colon]).map_err(|_| WriteError::FieldName)?;
+        let rest = &line[colon + 1..];
+        let (from, bytes) = (start + line.len() - rest.trim_ascii_start().len(), rest.trim_ascii());
+        let value = value(bytes, from..from + bytes.len()).map_err(|_| WriteError::FieldValue)?;
+        headers.append(name, value);
+        start += line.len();
     }
-    Ok(())
-}
-
-fn append(headers: &mut HeaderMap, name: &[u8], value: &[u8]) -> Result<(), WriteError> {
-    let name = HeaderName::from_bytes(name).map_err(|_| WriteError::FieldName)?;
-    let value = HeaderValue::from_bytes(value).map_err(|_| WriteError::FieldValue)?;
-    headers.append(name, value);
     Ok(())
 }
 
@@ -294,7 +309,9 @@ fn to_response(
     };
     fields.write_to(&mut lines, skip)?;
     let headers = response.headers_mut();
-    header_map(&lines, headers)?;
+    // A connection to a client keeps some values to compress later heads. They must not keep whole
+    // heads with them.
+    header_map(&lines, headers, |value, _| HeaderValue::from_bytes(value))?;
     if let Some(length) = length.filter(|_| status != 204) {
         headers.insert(CONTENT_LENGTH, length.into());
     }
