@@ -289,7 +289,7 @@ fn a_query_fails_at_once_if_no_other_server_opens_before_its_deadline() {
     let [a, b] = [0, 1].map(ServerId);
     let limits = Limits { timeout_ns: 100, ..Limits::default() };
     for (pause, waits) in [(60, true), (200, false)] {
-        let mut w = crate::referee::Harness::replicated(Policy::ROUND_ROBIN, 2, limits.clone());
+        let mut w = crate::referee::Harness::replicated(Policy::ROUND_ROBIN, 2, limits);
         w.feed(0, Event::RetryAfter { server: a, ns: pause });
         let query = w.arrive(1, 0);
         let copy = w.copies(query)[0];
@@ -297,7 +297,7 @@ fn a_query_fails_at_once_if_no_other_server_opens_before_its_deadline() {
         let actions = w.finish(10, copy, Outcome::Refused);
         assert_eq!(actions.is_empty(), waits, "{actions:?}");
         let actions = w.feed(60, Event::Tick);
-        assert_eq!(starts(&actions).first().map(|(_, server)| *server), waits.then_some(a));
+        assert_eq!(starts(actions).first().map(|(_, server)| *server), waits.then_some(a));
         w.finish_all(70);
     }
 }

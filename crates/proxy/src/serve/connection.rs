@@ -281,18 +281,22 @@ async fn exchange<F: Front>(
         Err(cut) => {
             tracing::debug!(%cut, service = service.config.name, "response cut off");
             running.ended(cut.outcome());
-            // The body of HTTP/1.0 may last until the close, which must then not look like one.
-            // HTTP/1.1 shows by its framing that the response is incomplete.
-            if client.is_grpc() && matches!(cut, Cut::Timeout) {
-                // If it fails, the client has left.
-                let _ = client.finish_body(Some(respond::late())).await;
-            } else if version != Version::Http11
-                && matches!(cut, Cut::Replica | Cut::Timeout | Cut::Preempted)
-            {
-                client.reset();
-            }
+            cut_off(client, &cut, version).await;
             Err(cut)
         }
+    }
+}
+
+/// Ends a response that is incomplete. The body of HTTP/1.0 may last until the close, which must then not
+/// look like one. HTTP/1.1 shows by its framing that the response is incomplete.
+async fn cut_off<F: Front>(client: &mut F, cut: &Cut, version: Version) {
+    if client.is_grpc() && matches!(cut, Cut::Timeout) {
+        // If it fails, the client has left.
+        let _ = client.finish_body(Some(respond::late())).await;
+    } else if version != Version::Http11
+        && matches!(cut, Cut::Replica | Cut::Timeout | Cut::Preempted)
+    {
+        client.reset();
     }
 }
 
