@@ -112,7 +112,10 @@ impl Server {
         for (at, service) in config.services.iter().enumerate() {
             if let Some(address) = service.listen {
                 let place = Some(format!("service {:?}", service.name));
-                own.push((at, listen("listen", address, &place).await?));
+                let listener = listen("listen", address, &place).await?;
+                let address = listener.local_addr().unwrap_or(address);
+                tracing::info!(service = service.name, %address, "the service listens");
+                own.push((at, listener));
             }
         }
         let proxy = Arc::new(Proxy::new(config, seed)?);

@@ -270,6 +270,9 @@ pub(super) struct Service {
     #[serde(alias = "drain_timeout")]
     #[schemars(extend("default" = "10s"))]
     pub(super) cancel_timeout: Maybe<Span>,
+    /// Longest pause within a response. A longer one ends the response, and its replica has failed. If
+    /// left out, the longer of `timeout` and `cancel_timeout`.
+    pub(super) read_timeout: Maybe<Span>,
     /// Number of consecutive failures after which a replica is ejected, if another one is doing
     /// better. 0 disables such ejections.
     #[schemars(extend("default" = 5))]

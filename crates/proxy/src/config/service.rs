@@ -58,7 +58,7 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
         cancel,
         timeout,
         limits,
-        settings: upstream::settings(raw, cancel_timeout, report),
+        settings: upstream::settings(raw, (timeout, cancel_timeout), report),
         protocol,
         tls,
         outcomes: upstream::outcomes(raw, report),

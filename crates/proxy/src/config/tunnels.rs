@@ -26,8 +26,8 @@ pub(super) fn resolve(raw: &raw::Service, report: &mut Report<'_>) -> Tunnels {
     let default = raw::Tunnels::default();
     let is_used = each(raw.route.as_ref()).iter().any(|(route, _)| is_set(route.tunnel.as_ref()));
     if let (Some(given), false) = (&raw.tunnels, is_used) {
-        let wrong = "tunnels is set, but no route of the service has tunnels";
-        report.warn(&given.span(), wrong, "set tunnel = true on a route, or remove tunnels");
+        let wrong = "tunnels is set, but no route of the service has tunnel = true";
+        report.warn(&given.span(), wrong, "add it to a route, or remove tunnels");
     }
     let raw = raw.tunnels.as_ref().map_or(&default, Given::get);
     let protocols = match &raw.protocols {

@@ -24,7 +24,11 @@ pub(super) const HEADERS: std::ops::RangeInclusive<u32> = 1..=HEADERS_MAX as u32
 pub(super) const BUFFER: (std::ops::RangeInclusive<usize>, &str) = (0..=1 << 30, "0B to 1GiB");
 
 /// Resolves the limits on connections to replicas and on their responses.
-pub(super) fn settings(raw: &raw::Service, cancel: Duration, report: &mut Report<'_>) -> Settings {
+pub(super) fn settings(
+    raw: &raw::Service,
+    (timeout, cancel): (Duration, Duration),
+    report: &mut Report<'_>,
+) -> Settings {
     let default = Settings::default();
     let Limits { head_bytes, headers, .. } = default.limits;
     let headers = key!(count, report, raw.max_response_headers, HEADERS, headers as u32);
@@ -39,7 +43,7 @@ pub(super) fn settings(raw: &raw::Service, cancel: Duration, report: &mut Report
         idle_timeout: key!(duration, report, raw.idle_timeout, default.idle_timeout),
         grpc: is_grpc(raw),
         response_buffer: key!(size, report, raw.response_buffer, BUFFER, default.response_buffer),
-        read_timeout: cancel,
+        read_timeout: key!(duration, report, raw.read_timeout, timeout.max(cancel)),
         unwanted_timeout: cancel,
         ..default
     }
@@ -121,6 +125,21 @@ mod tests {
             (200, Outcome::Good),
         ] {
             assert_eq!(status(code), outcome, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_stream_may_pause_for_the_whole_timeout_unless_the_file_has_another_limit() {
+        for (lines, seconds) in
+            [("", 10), ("timeout = \"1h\"", 3_600), ("timeout = \"1h\"\nread_timeout = \"3s\"", 3)]
+        {
+            let text = format!(
+                "[[service]]\nname = \"a\"\n{lines}\n[[service.shard]]\nname = \"0\"\n\
+                 replicas = [\"127.0.0.1:9001\"]\n"
+            );
+            let config = parse("test", &text).expect("valid");
+            let settings = config.services[0].settings;
+            assert_eq!(settings.read_timeout.as_secs(), seconds, "{lines}");
         }
     }
 

@@ -64,6 +64,9 @@ pub(super) async fn receive<F: Front>(
         Framing::Chunked | Framing::UntilClose => None,
     };
     let repeats = target.commit == Commit::End || target.idempotent;
+    if length.is_some_and(|length| usize::try_from(length).map_or(true, |all| all > limit)) {
+        return Err(Reject::BodyTooLarge(limit).into());
+    }
     // A client of gRPC may wait for a response before it sends more.
     let is_dialog = !repeats && service.protocol == Protocol::Http2 && length.is_none();
     let is_short = length.is_none_or(|length| length <= replay) && !is_dialog;
@@ -84,8 +87,6 @@ pub(super) async fn receive<F: Front>(
         && let Some(body) = client.take_body()
     {
         return Ok(Payload::once(body, length).into());
-    } else if length.is_some_and(|length| usize::try_from(length).map_or(true, |all| all > limit)) {
-        return Err(Reject::BodyTooLarge(limit).into());
     }
     let (sender, payload) = Payload::buffered(UPLOAD_BUFFER, length, budget);
     if pieces.length() > 0 {

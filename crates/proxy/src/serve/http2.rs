@@ -27,12 +27,13 @@ use crate::state::Proxy;
 const STREAMS_MAX: u32 = 256;
 /// The number of bytes that a client may send on a stream before they have been read.
 const STREAM_WINDOW: u32 = 64 << 10;
-/// The number of bytes that a client may send on a connection before they have been read.
-const CONNECTION_WINDOW: u32 = 1 << 20;
-/// Maximum overhead of frames that have not been read, where a frame counts as 256 bytes more or less than
-/// its length. A client that exceeds it is disconnected. Replicas that do not read messages of 16 bytes
-/// or more cannot cause that.
-const FRAMES_BUDGET: usize = 16 * CONNECTION_WINDOW as usize;
+/// The number of bytes that a client may send on a connection before they have been read. All streams
+/// fill their windows before this, so uploads to slow replicas cannot block the others.
+const CONNECTION_WINDOW: u32 = STREAM_WINDOW * STREAMS_MAX;
+/// Maximum overhead of frames that have not been read, where a frame counts as 256 bytes minus its length.
+/// A client that exceeds it is disconnected. Uploads in messages of 16 bytes reach it if 34 of them fill
+/// their windows.
+const FRAMES_BUDGET: usize = 32 << 20;
 /// Maximum number of bytes that a stream keeps for a client that does not read.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
 /// Maximum number of streams that a client may reset before they have been accepted. A client that

@@ -350,3 +350,42 @@ async fn clients_that_do_not_read_leave_the_connection_to_the_others() {
         assert_eq!(proxy.client().await.get("/small").await.text(), "hello");
     }
 }
+
+#[tokio::test]
+async fn uploads_that_wait_for_a_slot_leave_the_connection_to_the_others() {
+    let backend = Backend2::new(|_| [vec![Act::Gate], whole("hello")].concat()).await;
+    let proxy = before("", "protocol = \"h2\"\nslots = 1", backend.address).await;
+    let client = Http2Client::connect(proxy.http).await;
+    let mut streams = vec![client.start(request("GET", "/"), true).await];
+    backend.has_seen(1).await;
+    for _ in 0..20 {
+        let mut upload = client.start(request("POST", "/"), false).await;
+        upload.sending.send_data(Bytes::from(vec![0; 64 << 10]), true).expect("sent");
+        streams.push(upload);
+    }
+    proxy.load(21, 20, 1).await;
+    // A short body of known length is read before it waits.
+    let mut short = request("POST", "/");
+    short.headers_mut().insert("content-length", 5.into());
+    let mut short = client.start(short, false).await;
+    short.sending.send_data(Bytes::from_static(b"short"), true).expect("sent");
+    streams.push(short);
+    proxy.load(22, 21, 1).await;
+    backend.open(22);
+    for stream in streams {
+        assert_eq!(stream.reply().await.expect("a reply").text(), "hello");
+    }
+}
+
+#[tokio::test]
+async fn a_declared_length_over_the_limit_is_refused_whatever_the_versions() {
+    let backend = Backend2::responding("hello").await;
+    let lines = format!("{SLOTS}\nmax_request_body = \"100KB\"");
+    let proxy = before("", &lines, backend.address).await;
+    let client = Http2Client::connect(proxy.http).await;
+    let mut long = request("POST", "/");
+    long.headers_mut().insert("content-length", 100_001.into());
+    let refused = client.start(long, false).await;
+    assert_eq!(refused.reply().await.expect("a reply").status, 413);
+    assert!(backend.seen().is_empty());
+}

@@ -77,9 +77,9 @@ async fn the_time_of_a_request_is_for_its_whole_response() {
         assert!(response.status == 200 && !response.whole, "{steps:?}: {response:?}");
         assert!(version == "1.1" || end == End::Reset);
     }
-    // A pause as long as the cancel timeout also cuts the response off.
+    // A pause as long as the read timeout also cuts the response off.
     let steps = vec![say(CHUNKED), say("5\r\nhello\r\n"), Step::Hang];
-    assert!(!cut("cancel_timeout = \"100ms\"", steps, "1.1").await.0.whole);
+    assert!(!cut("read_timeout = \"100ms\"", steps, "1.1").await.0.whole);
     // Even a client that keeps reading is cut off.
     let backend = Backend::new(|_| vec![say(ENDLESS), Step::Flood(1 << 40)]).await;
     let proxy = Proxy::serving(lines, &[&backend]).await;

@@ -24,8 +24,8 @@ const STREAMS_MAX: usize = 256;
 /// The number of bytes that a server may send on a connection before we have relayed them. All streams
 /// fill their windows before this, so clients that do not read cannot block the streams of others.
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * STREAMS_MAX as u32;
-/// Maximum overhead of frames that have not been relayed, where a frame counts as 256 bytes more or less
-/// than its length. Beyond it, the crate `h2` ends the connection with all of its streams. Clients that do
+/// Maximum overhead of frames that have not been relayed, where a frame counts as 256 bytes minus its
+/// length. Beyond it, the crate `h2` ends the connection with all of its streams. Clients that do
 /// not read messages of 16 bytes or more cannot cause that.
 const FRAMES_BUDGET: usize = 16 * CONNECTION_WINDOW as usize;
 /// Maximum number of streams that we have reset and whose late frames are ignored.
