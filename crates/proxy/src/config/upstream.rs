@@ -96,6 +96,7 @@ pub(super) fn outcomes(raw: &raw::Service, report: &mut Report<'_>) -> OutcomeTa
 mod tests {
     use curtail_kernel::{Fault, Outcome};
 
+    use crate::config::model::Cancel;
     use crate::config::parse;
 
     #[test]
@@ -128,18 +129,33 @@ mod tests {
         }
     }
 
+    fn service(lines: &str) -> String {
+        format!(
+            "[[service]]\nname = \"a\"\n{lines}\n[[service.shard]]\nname = \"0\"\n\
+             replicas = [\"127.0.0.1:9001\"]\n"
+        )
+    }
+
     #[test]
     fn a_stream_may_pause_for_the_whole_timeout_unless_the_file_has_another_limit() {
         for (lines, seconds) in
             [("", 10), ("timeout = \"1h\"", 3_600), ("timeout = \"1h\"\nread_timeout = \"3s\"", 3)]
         {
-            let text = format!(
-                "[[service]]\nname = \"a\"\n{lines}\n[[service.shard]]\nname = \"0\"\n\
-                 replicas = [\"127.0.0.1:9001\"]\n"
-            );
-            let config = parse("test", &text).expect("valid");
+            let config = parse("test", &service(lines)).expect("valid");
             let settings = config.services[0].settings;
             assert_eq!(settings.read_timeout.as_secs(), seconds, "{lines}");
+        }
+    }
+
+    #[test]
+    fn replicas_of_grpc_stop_what_is_cancelled_unless_the_file_denies_it() {
+        for (lines, cancel) in [
+            ("protocol = \"h2\"", Cancel::None),
+            ("protocol = \"grpc\"", Cancel::Reset),
+            ("protocol = \"grpc\"\ncancel = \"none\"", Cancel::None),
+        ] {
+            let config = parse("test", &service(lines)).expect("valid");
+            assert_eq!(config.services[0].cancel, cancel, "{lines}");
         }
     }
 

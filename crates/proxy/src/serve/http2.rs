@@ -1,5 +1,5 @@
-//! Serves one client's HTTP/2 connection. The task of the connection polls all of its requests. A task
-//! per request costs about 7,000 instructions, because the future of a request is large.
+//! Serves one client's HTTP/2 connection. The task of the connection polls all of its requests. The future
+//! of a request is large, and a task per request would move it several times.
 
 use std::future::Future;
 

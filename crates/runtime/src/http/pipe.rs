@@ -55,7 +55,6 @@ impl Shared {
 pub struct BodyReceiver {
     shared: Shared,
     copy: Option<CopyDriver>,
-    is_drained: bool,
 }
 
 impl fmt::Debug for BodyReceiver {
@@ -90,7 +89,7 @@ pub(super) fn pipe(room: usize, budget: &Budget) -> (BodySender, BodyReceiver) {
     };
     let shared = Shared(Arc::new(Mutex::new(state)));
     let sender = BodySender { shared: shared.clone(), room: room.max(1), budget: budget.clone() };
-    (sender, BodyReceiver { shared, copy: None, is_drained: false })
+    (sender, BodyReceiver { shared, copy: None })
 }
 
 impl State {
@@ -124,7 +123,6 @@ impl BodyReceiver {
             let pieces = std::mem::take(&mut state.pieces);
             state.taken = pieces.length();
             state.count();
-            self.is_drained = state.is_drained && self.copy.is_some();
             // A copy that is attached is polled before the receiver waits, so it need not be resumed.
             let sender = state.sender.take_if(|_| self.copy.is_none());
             drop(state);
@@ -149,7 +147,7 @@ impl BodyReceiver {
     /// for its server. It then resumes the task that polls, so a task that has not waited meanwhile may
     /// wait without another poll.
     pub fn is_drained(&self) -> bool {
-        self.is_drained
+        self.copy.is_some() && self.shared.lock().is_drained
     }
 
     /// Lets the copy fill the buffer, while the bytes that have arrived are being used.
