@@ -73,6 +73,8 @@ enum Recipe {
         #[arg(default_values = ["docs/chain.md", "docs/load.md", "docs/jitter.md"])]
         pages: Vec<String>,
     },
+    /// Build the binary for packages, optimized for what a proxy under load executes. Takes half an hour
+    Package,
     /// Install the Python package into a fresh virtual environment, and run its tests
     Python,
     /// Run and judge the lines that define a capability, and print each with its figure and verdict
@@ -120,6 +122,7 @@ fn run(recipe: Recipe, root: &Path) -> Result<bool> {
         Recipe::Fuzz { cases } => {
             ci::run(root, &["fuzz"], &[("cases".to_owned(), cases.to_string())])
         }
+        Recipe::Package => ci::run(root, &["package"], &[]),
         Recipe::Python => ci::run(root, &["python"], &[]),
         Recipe::Soak(args) => soak::run(root, &args),
     }

@@ -38,7 +38,13 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use curtail_plot as plot;
 use exit::Stop;
+use mimalloc::MiMalloc;
 use tokio::runtime::{Builder, Runtime};
+
+/// The messages of many streams arrive together, and the system's allocator keeps only a few blocks of each size at
+/// hand. This one saves about a fifth of the CPU of a gRPC message. With huge pages, it would need a third more memory.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 /// Cut the tail latency of replicated services: measure, decide, act.
 #[derive(Parser)]
