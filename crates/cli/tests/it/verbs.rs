@@ -43,6 +43,25 @@ fn check_distinguishes_good_from_bad_configurations() {
     }
 }
 
+#[test]
+fn the_log_names_every_address_of_a_proxy() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let unix = folder.path().join("socket").display().to_string();
+    let listen = format!("admin = \"127.0.0.1:0\"\nunix = \"{unix}\"");
+    let text = GOOD.replace("admin = false", &listen);
+    let text = text.replace("slots = 1", "slots = 1\nlisten = \"127.0.0.1:0\"");
+    // It ends at once, because its stdin is closed.
+    let output = proxy(&text, &["--tied-to-stdin"]);
+    let stderr = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let unix = format!("unix={unix}");
+    for address in
+        ["http=127.0.0.1:", &unix, "admin=127.0.0.1:", "service=\"s\" address=127.0.0.1:"]
+    {
+        assert!(stderr.contains(address), "{address}: {stderr}");
+    }
+}
+
 /// Checks the help on exit codes, and that negative answers exit with 0.
 #[test]
 fn a_negative_answer_exits_with_0() {
