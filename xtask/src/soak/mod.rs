@@ -47,7 +47,8 @@ pub(crate) struct Args {
     /// Policies, each of which gets an equal share of the time
     #[arg(long, value_delimiter = ',', default_values = POLICIES)]
     policies: Vec<String>,
-    /// Requests per second. With the default value, the leaves are busy about a quarter of the time
+    /// Requests per second with HTTP/1.1, and half as many with HTTP/2. With the default value, the
+    /// leaves are busy about a third of the time
     #[arg(long, default_value_t = 600.0)]
     rate: f64,
     /// Seed for the random faults and requests

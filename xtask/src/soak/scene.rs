@@ -12,7 +12,7 @@ use super::odd;
 use super::wire::Loads;
 use crate::process::{Process, free_port, get, tied};
 
-const SHARDS: u32 = 3;
+pub(super) const SHARDS: u32 = 3;
 const REPLICAS: u32 = 2;
 /// The number of tonic servers.
 const CALLS: u32 = 3;

@@ -1,5 +1,5 @@
-//! Clients that use HTTP/2 over TLS: one of the search service, and one of a gRPC service whose
-//! replicas are tonic servers.
+//! Clients that use HTTP/2 over TLS: one for each shard of the search service, and one of a gRPC
+//! service whose replicas are tonic servers.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::scene::SHARDS;
 use crate::process::{Process, tied};
 
 /// The description of the messages of the gRPC service.
@@ -20,7 +21,7 @@ const CALLS: f64 = 60.0;
 /// The results of one client.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Load {
-    name: &'static str,
+    name: String,
     requests: u64,
     /// Responses that are errors.
     pub(super) errors: u64,
@@ -43,7 +44,7 @@ impl fmt::Display for Load {
 }
 
 /// Clients that are running.
-pub(super) struct Loads(Vec<(&'static str, Process)>);
+pub(super) struct Loads(Vec<(String, Process)>);
 
 impl Loads {
     /// Starts the clients, which send requests to the TLS port for this time.
@@ -59,31 +60,40 @@ impl Loads {
         let search = format!("https://{to}/search?q=tail%20word7");
         let calls = format!("grpcs://{to}/calls.Calls/Query");
         let proto = proto.to_string_lossy();
-        let start = |name, target: &str, rate: f64, more: &[&str]| {
+        let start = |name: String, target: &str, rate: f64, more: &[&str]| {
             let mut command = tied(curtail);
             command.args(["load", target, "--insecure", "--json", "--rate", &rate.to_string()]);
             command.args(["--duration", &format!("{}ms", length.as_millis())]).args(more);
-            anyhow::Ok((name, Process::start(name, command, folder)?))
+            let process = Process::start(&name, command, folder)?;
+            anyhow::Ok((name, process))
         };
-        let search = start("h2", &search, rate / 2.0, &["--http2", "--header", "x-shard: 1"])?;
-        let calls = start("grpc", &calls, CALLS, &["--proto", &proto, "--body", "{}"])?;
-        Ok(Self(vec![search, calls]))
+        // The shards get equal loads, so that one replica of each could serve all its requests.
+        let mut loads = Vec::new();
+        for shard in 0..SHARDS {
+            let (header, rate) = (format!("x-shard: {shard}"), rate / 2.0 / f64::from(SHARDS));
+            let name = format!("h2 shard {shard}");
+            loads.push(start(name, &search, rate, &["--http2", "--header", &header])?);
+        }
+        let more = ["--proto", &proto, "--body", "{}"];
+        loads.push(start("grpc".to_owned(), &calls, CALLS, &more)?);
+        Ok(Self(loads))
     }
 
     /// Waits for the last responses.
     pub(super) fn finish(self) -> Result<Vec<Load>> {
-        let finish = |(name, process): (_, Process)| {
+        let finish = |(name, process): (String, Process)| {
             let text = process.finish()?;
             let report = serde_json::from_str(&text);
-            Ok(read(name, &report.with_context(|| format!("{name}: no report: {text}"))?))
+            let report = report.with_context(|| format!("{name}: no report: {text}"))?;
+            Ok(read(name, &report))
         };
         self.0.into_iter().map(finish).collect()
     }
 }
 
-fn read(name: &'static str, report: &Value) -> Load {
-    let mut load =
-        Load { name, requests: report["requests"].as_u64().unwrap_or(0), ..Load::default() };
+fn read(name: String, report: &Value) -> Load {
+    let requests = report["requests"].as_u64().unwrap_or(0);
+    let mut load = Load { name, requests, ..Load::default() };
     for (kind, count) in report["errors"].as_object().into_iter().flatten() {
         let count = count.as_u64().unwrap_or(0);
         match kind.as_str() {
@@ -105,9 +115,9 @@ mod tests {
         let report = json!({"requests": 10, "errors": {
             "status_5xx": 1, "status_other": 2, "timeout": 3, "reset": 4, "in_flight": 5,
         }});
-        let load = read("h2", &report);
+        let load = read("h2".to_owned(), &report);
         assert_eq!((load.requests, load.errors, load.unanswered), (10, 3, 12));
         assert!(load.is_fine(0.3) && !load.is_fine(0.2));
-        assert!(!read("h2", &json!({})).is_fine(1.0));
+        assert!(!read("h2".to_owned(), &json!({})).is_fine(1.0));
     }
 }

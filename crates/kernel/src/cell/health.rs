@@ -23,6 +23,10 @@
 //! `ejection_max_ns`. After that, one successful probe ([`crate::Event::ServerUp`]) ends it. After
 //! a server has stayed up for `ejection_max_ns`, its next ejection has k = 1 again.
 //!
+//! **Need.** The back-off ends early if a probe succeeds while the queue of one of the server's
+//! groups is at least half full ([`Core::is_needed`]). A long back-off after short faults would
+//! otherwise turn away queries that the server can serve.
+//!
 //! **Panic mode.** While no server of a group is up, its ejected servers and those whose probes
 //! fail are used as if they were up. The reason is that the evidence against all of them is
 //! probably wrong. Servers that are draining, that accept no connections, or that are down are not
@@ -161,6 +165,15 @@ impl Core {
         }
     }
 
+    /// Whether so many queries wait for one of the server's groups that its peers cannot do without
+    /// it.
+    fn is_needed(&self, server: ServerId) -> bool {
+        self.groups_of(server).any(|group| {
+            let waiting = self.groups[group.index()].waiting;
+            waiting > 0 && waiting >= self.limits.queue.div_ceil(2)
+        })
+    }
+
     /// Whether a peer of the server is known to do better, and each group of the server can spare
     /// one more server.
     fn may_eject(&self, server: ServerId) -> bool {
@@ -229,12 +242,13 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     }
 
     /// Handles a successful probe or an operator's order. The minimum time of an ejection still
-    /// applies.
+    /// applies, unless the server is needed.
     pub(super) fn server_up(&mut self, server: ServerId) {
         let ejections = &mut self.core.ejections[server.index()];
         ejections.probed = true;
         let ejected = self.core.servers[server.index()].health == Health::Ejected;
-        if !ejected || ejections.until <= self.core.now {
+        let is_over = ejections.until <= self.core.now;
+        if !ejected || is_over || self.core.is_needed(server) {
             self.restore(server);
         }
     }

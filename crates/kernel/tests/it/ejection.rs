@@ -166,6 +166,22 @@ fn an_ejection_ends_with_the_first_probe_after_its_time() {
 }
 
 #[test]
+fn an_ejection_ends_early_if_its_group_cannot_do_without_the_server() {
+    let limits = Limits { retry_reserve: 1_000, queue: 9, ..Limits::default() };
+    let mut w = Harness::new(Policy::PSQ, &Topology::replicated(2, 1), limits, 1);
+    fail_until_ejected(&mut w, 0, Outcome::Failed(Fault::Status));
+    // One query runs on server B, and the others wait.
+    let queries: Vec<QueryId> = (0..5).map(|_| w.arrive(1, 0)).collect();
+    w.feed(2, Event::ServerUp { server: A });
+    assert!(!w.is_up(A), "four queries wait, and there is room for nine");
+    let fifth = w.arrive(3, 0);
+    assert!(!w.is_up(A), "only a probe brings a server back");
+    w.feed(4, Event::ServerUp { server: A });
+    assert!(w.is_up(A) && w.only(queries[1]).1 == A && w.model.waits(fifth), "{:?}", w.actions);
+    w.finish_all(5);
+}
+
+#[test]
 fn copies_on_an_ejected_server_run_on() {
     let mut w = harness(Policy::ROUND_ROBIN, 2, 4);
     let long: Vec<QueryId> = (0..2).map(|_| w.arrive(0, 0)).collect();

@@ -1,6 +1,6 @@
 //! The health of servers, and checks of ejections and returns.
 
-use curtail_kernel::{CopyId, EjectReason, Outcome, ServerId, Timestamp};
+use curtail_kernel::{CopyId, EjectReason, GroupId, Outcome, ServerId, Timestamp};
 
 use super::Model;
 
@@ -71,10 +71,16 @@ impl Model {
     }
 
     pub(super) fn restore(&mut self, server: ServerId) {
-        let standing = &mut self.standing[server.index()];
+        let standing = self.standing[server.index()];
         assert!(standing.probed, "no probe succeeded");
         let ejected = self.up[server.index()] == Health::Ejected;
-        assert!(!ejected || standing.until <= self.now, "the back-off is not over");
+        let is_over = standing.until <= self.now;
+        let half = self.limits.queue.div_ceil(2).max(1) as usize;
+        let waiting = |group: u32| self.waiting(GroupId(group)).len();
+        let mut mine = (0..).zip(&self.topology.groups).filter(|(_, of)| of.contains(&server));
+        let is_needed = mine.any(|(group, _)| waiting(group) >= half);
+        assert!(!ejected || is_over || is_needed, "the back-off is not over");
+        let standing = &mut self.standing[server.index()];
         standing.ended = self.now;
         assert!(!self.is_up(server), "restored twice");
         self.set_health(server, Health::Up);
