@@ -6,7 +6,7 @@
 //! ADDRESS STREAMS SECONDS` opens this number of streams through a proxy on the same machine, reads
 //! them for this time, and prints `chunks=N p50_us=N p99_us=N`: the number of events, and the time
 //! that they took from the server to the client. `serve-grpc` and `read-grpc` do the same with server
-//! streams of gRPC over HTTP/2.
+//! streams of gRPC over HTTP/2, and each connection of the client has STREAMS_PER_CONNECTION (1).
 //!
 //! `streams relay-grpc ADDRESS SERVER` relays such streams, and does nothing else: it shows what the crate
 //! `h2` and a task per stream cost.
@@ -27,9 +27,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 type Failure = Box<dyn Error + Send + Sync>;
 
 const USAGE: &str = "usage: streams serve[-grpc] ADDRESS CHUNKS_PER_SECOND | \
-    read[-grpc] ADDRESS STREAMS SECONDS | relay-grpc ADDRESS SERVER";
-/// Number of streams on a connection of HTTP/2.
-const PER_CONNECTION: usize = 50;
+    read[-grpc] ADDRESS STREAMS SECONDS [STREAMS_PER_CONNECTION] | relay-grpc ADDRESS SERVER";
 const HEAD: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
@@ -48,11 +46,12 @@ fn main() -> Result<(), Failure> {
                 _ => Err(USAGE.into()),
             }
         }
-        [verb, address, streams, seconds] => {
+        [verb, address, streams, seconds, each @ ..] if each.len() < 2 => {
             let (streams, time) = (streams.parse()?, Duration::from_secs_f64(seconds.parse()?));
+            let each = each.first().map_or(Ok(1), |each| each.parse())?;
             match verb.as_str() {
                 "read" => runtime.block_on(read_all(address, streams, time)),
-                "read-grpc" => runtime.block_on(read_all_grpc(address, streams, time)),
+                "read-grpc" => runtime.block_on(read_all_grpc(address, streams, time, each)),
                 _ => Err(USAGE.into()),
             }
         }
@@ -92,16 +91,21 @@ async fn read_all(address: &str, streams: usize, time: Duration) -> Result<(), F
     print(tasks).await
 }
 
-async fn read_all_grpc(address: &str, streams: usize, time: Duration) -> Result<(), Failure> {
+async fn read_all_grpc(
+    address: &str,
+    streams: usize,
+    time: Duration,
+    per_connection: usize,
+) -> Result<(), Failure> {
     let mut tasks = Vec::new();
-    for _ in 0..streams.div_ceil(PER_CONNECTION) {
+    while tasks.len() < streams {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let mut builder = h2::client::Builder::new();
         builder.initial_connection_window_size(1 << 24);
         let (sender, connection) = builder.handshake::<_, Bytes>(stream).await?;
         tokio::spawn(connection);
-        for _ in 0..PER_CONNECTION.min(streams - tasks.len()) {
+        for _ in 0..per_connection.clamp(1, streams - tasks.len()) {
             let request = http::Request::post(format!("http://{address}/streams.Streams/Read"))
                 .header("content-type", "application/grpc")
                 .body(())?;

@@ -1,8 +1,8 @@
 #!/bin/sh
 # instructions.sh CURTAIL PROXY [STREAMS KIND]: prints instructions=N, those that PROXY (curtail or haproxy) executes per
 # request of one client that sends one after the other on one connection. With the example `streams` and a KIND (sse or
-# grpc), it counts those per event or message instead, with 50 streams of 10 per second, and PROXY may be relay. Counts are
-# differences between a longer and a shorter run, so they exclude startup and shutdown.
+# grpc), it counts those per event or message instead, with 50 streams of 10 per second (those of gRPC on one connection),
+# and PROXY may be relay. Counts are differences between a longer and a shorter run, so they exclude startup and shutdown.
 set -eu
 curtail=$1 proxy=$2 streams=${3:-} kind=${4:-}
 folder=$(mktemp -d)
@@ -88,7 +88,7 @@ run() {
         [ $? -eq 7 ] || [ -z "$kind" ] || break
     done
     if [ "$kind" ]; then
-        "$streams" read$verb "127.0.0.1:$port" 50 $((served / 500)) > "$folder/read"
+        "$streams" read$verb "127.0.0.1:$port" 50 $((served / 500)) ${verb:+50} > "$folder/read"
         served=$(sed 's/chunks=\([0-9]*\).*/\1/' "$folder/read")
     else
         yes "http://127.0.0.1:$port/" | head -n "$served" | xargs curl --silent --output /dev/null > /dev/null

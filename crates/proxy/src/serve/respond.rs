@@ -7,10 +7,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use curtail_flow::Rejected;
-use curtail_http::Timer;
 use curtail_http::grpc::{PUSH_BACK, STATUS};
 use curtail_http::h1::server::ServerError;
 use curtail_http::h1::{BodyLength, Framing, Joined, Relayed, ResponseHead};
+use curtail_http::{Pieces, Timer};
 use curtail_runtime::http::{Body, BodyReceiver, Http, Response};
 use curtail_runtime::stage::Stage;
 use curtail_runtime::{Cell, QueryError, QueryResponse};
@@ -281,7 +281,10 @@ async fn relay<F: Front>(
     mut body: BodyReceiver,
     context: &ResponseContext<'_>,
 ) -> Result<(), Cut> {
-    let mut next = poll_fn(|polling| Poll::Ready(body.poll_next(polling))).await;
+    // Only references to the pieces are passed on: each future that holds them would copy them, to memory
+    // that no cache holds when there are many streams.
+    let mut pieces = Pieces::default();
+    let mut next = poll_fn(|polling| Poll::Ready(body.poll_into(&mut pieces, polling))).await;
     // Whether the copy has been polled since this task waited, and will resume it.
     let mut is_polled = true;
     loop {
@@ -295,21 +298,25 @@ async fn relay<F: Front>(
                 // has left.
                 let next = poll_fn(|polling| match std::mem::take(&mut is_polled) {
                     true => Poll::Pending,
-                    false => body.poll_next(polling),
+                    false => body.poll_into(&mut pieces, polling),
                 });
                 unless_closed(client, next).await?
             }
         };
-        let Ok(received) = received else {
+        let Ok(has_more) = received else {
             client.flush().await?;
             // The client sees that the response is incomplete, because its last chunk is missing.
             return Err(Cut::Replica);
         };
-        let Some(pieces) = received else { break };
+        if !has_more {
+            break;
+        }
         context.sent(pieces.length());
         // While the client does not read, the copy fills the buffer, and ends.
-        let written = at_once(client.write_body(pieces), |polling| body.advance(polling));
+        let written = at_once(client.write_body(&mut pieces), |polling| body.advance(polling));
         is_polled = written.await? && body.is_drained();
+        // A stream may be silent for long, and should hold no buffer meanwhile.
+        pieces = Pieces::default();
         next = Poll::Pending;
     }
     client.finish_body(body.trailers()).await?;

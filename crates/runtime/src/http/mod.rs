@@ -209,7 +209,7 @@ impl Http {
         }
         let (sender, receiver) = pipe(self.settings.response_buffer, &self.budget);
         let table = (is_call && code.is_none()).then(|| Arc::clone(&self.outcomes));
-        let relay = Relay::new(incoming, sender, self.settings, copy, read, table);
+        let relay = Relay::new(incoming, sender, &self.settings, copy, read, table);
         let tail: Tail = Box::pin(relay);
         let push_back = self.push_back(outcome, &head, None);
         let response = Response { head, body: Body::Stream(receiver), charge: None };

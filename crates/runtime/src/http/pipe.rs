@@ -7,7 +7,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use curtail_http::Pieces;
@@ -115,24 +115,36 @@ impl BodyReceiver {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<Pieces>, Failure>> {
+        let mut pieces = Pieces::default();
+        let has_more = ready!(self.poll_into(&mut pieces, context))?;
+        Poll::Ready(Ok(has_more.then_some(pieces)))
+    }
+
+    /// Polls for bytes, as [`next`](Self::next) does, and puts them in place of `pieces`. Returns false
+    /// after the end of a complete body.
+    pub fn poll_into(
+        &mut self,
+        pieces: &mut Pieces,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<bool, Failure>> {
         // The copy must not resume the task that is polling it.
         let unused = self.shared.lock().receiver.take();
         self.poll_copy(context);
         let mut state = self.shared.lock();
         if state.pieces.length() > 0 {
-            let pieces = std::mem::take(&mut state.pieces);
+            *pieces = std::mem::take(&mut state.pieces);
             state.taken = pieces.length();
             state.count();
             // A copy that is attached is polled before the receiver waits, so it need not be resumed.
             let sender = state.sender.take_if(|_| self.copy.is_none());
             drop(state);
             waker::resume(sender);
-            return Poll::Ready(Ok(Some(pieces)));
+            return Poll::Ready(Ok(true));
         }
         state.taken = 0;
         state.count();
         match &state.end {
-            Some(Ok(_)) => Poll::Ready(Ok(None)),
+            Some(Ok(_)) => Poll::Ready(Ok(false)),
             Some(Err(why)) => Poll::Ready(Err(*why)),
             None if state.sender_gone => Poll::Ready(Err(Failure::Incomplete)),
             None => {
@@ -143,7 +155,7 @@ impl BodyReceiver {
         }
     }
 
-    /// Returns whether the copy, after the bytes that [`poll_next`](Self::poll_next) has just returned, waits
+    /// Returns whether the copy, after the bytes that [`poll_into`](Self::poll_into) has just returned, waits
     /// for its server. It then resumes the task that polls, so a task that has not waited meanwhile may
     /// wait without another poll.
     pub fn is_drained(&self) -> bool {

@@ -25,7 +25,8 @@ const PROGRESS: Duration = Duration::from_millis(50);
 pub(super) struct Relay {
     /// `None` after the end.
     ends: Option<(Incoming, BodySender)>,
-    settings: Settings,
+    read_timeout: Duration,
+    unwanted_timeout: Duration,
     copy: CopyHandle,
     timer: Timer,
     last_read: Instant,
@@ -43,7 +44,7 @@ impl Relay {
     pub(super) fn new(
         incoming: Incoming,
         sender: BodySender,
-        settings: Settings,
+        settings: &Settings,
         copy: CopyHandle,
         read: Bytes,
         grpc: Option<Arc<OutcomeTable>>,
@@ -54,7 +55,8 @@ impl Relay {
         }
         Self {
             ends: Some((incoming, sender)),
-            settings,
+            read_timeout: settings.read_timeout,
+            unwanted_timeout: settings.unwanted_timeout,
             copy,
             timer: Timer::default(),
             last_read: now,
@@ -117,13 +119,13 @@ impl Relay {
     }
 
     fn is_given_up(&self, now: Instant) -> bool {
-        self.unwanted.is_some_and(|since| since + self.settings.unwanted_timeout <= now)
+        self.unwanted.is_some_and(|since| since + self.unwanted_timeout <= now)
     }
 
     /// Fails if the server has sent nothing for too long.
     fn poll_silence<T>(&mut self, context: &mut Context<'_>) -> Poll<Result<T, Failure>> {
-        let silent = self.last_read + self.settings.read_timeout;
-        let given_up = self.unwanted.map(|since| since + self.settings.unwanted_timeout);
+        let silent = self.last_read + self.read_timeout;
+        let given_up = self.unwanted.map(|since| since + self.unwanted_timeout);
         let until = given_up.map_or(silent, |given_up| given_up.min(silent));
         if !self.timer.poll_passed(until, context) {
             return Poll::Pending;
@@ -131,7 +133,7 @@ impl Relay {
         Poll::Ready(Err(if until < silent {
             Failure::GivenUp
         } else {
-            Failure::Stalled(self.settings.read_timeout)
+            Failure::Stalled(self.read_timeout)
         }))
     }
 }
@@ -216,7 +218,7 @@ mod tests {
         let copy = CopyHandle { cell, copy: id, role: Role::Primary, earlier: 0 };
         // No client reads, so the buffer has no room for the second piece.
         let (sender, mut body) = pipe(1, &Budget::default());
-        let relay = Relay::new(incoming, sender, settings, copy, Bytes::new(), None);
+        let relay = Relay::new(incoming, sender, &settings, copy, Bytes::new(), None);
         let passing = tokio::spawn(relay);
         while heard.0.load(Ordering::Relaxed) < 3 {
             tokio::task::yield_now().await;
