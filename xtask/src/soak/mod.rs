@@ -35,6 +35,9 @@ const ERRORS_FINE: f64 = 0.01;
 /// A run of at least this length must contain faults, whatever the random draws.
 const LONG: Duration = Duration::from_secs(15);
 
+/// The number of shards of the search service.
+const SHARDS: u32 = 3;
+
 /// The timeout of the services.
 const TIMEOUT: Duration = Duration::from_secs(3);
 

@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use super::odd;
 use super::wire::Loads;
+use super::{SHARDS, odd};
 use crate::process::{Process, free_port, get, tied};
 
-pub(super) const SHARDS: u32 = 3;
 const REPLICAS: u32 = 2;
 /// The number of tonic servers.
 const CALLS: u32 = 3;

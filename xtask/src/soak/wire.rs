@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::scene::SHARDS;
+use super::SHARDS;
 use crate::process::{Process, tied};
 
 /// The description of the messages of the gRPC service.

@@ -165,8 +165,8 @@ impl Core {
         }
     }
 
-    /// Whether so many queries wait for one of the server's groups that its peers cannot do without
-    /// it.
+    /// Whether the queue of one of the server's groups is at least half full, so its peers cannot do
+    /// without it.
     fn is_needed(&self, server: ServerId) -> bool {
         self.groups_of(server).any(|group| {
             let waiting = self.groups[group.index()].waiting;
