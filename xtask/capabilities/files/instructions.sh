@@ -75,6 +75,7 @@ case $proxy in
     haproxy) set -- haproxy -db -q -f "$folder/haproxy.cfg" ;;
     relay) set -- "$streams" relay-grpc "127.0.0.1:$port" "127.0.0.1:$backend" ;;
 esac
+
 # run COUNT COMMAND: sets `instructions` to those of the command that serves COUNT requests, and `served` to COUNT. Of
 # events or messages, `served` is the number that arrived.
 run() {
