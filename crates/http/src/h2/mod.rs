@@ -188,14 +188,17 @@ pub fn poll_room(
     // the capacity: it would be polled once more for each piece.
     let _ = stream.poll_reset(&mut Context::from_waker(Waker::noop()));
     stream.reserve_capacity(wanted);
-    // `poll_capacity` reports only changes.
-    while stream.capacity() == 0 {
+    loop {
+        let room = stream.capacity();
+        if room > 0 {
+            return Poll::Ready(Some(room.min(wanted)));
+        }
+        // It reports only changes.
         match ready!(stream.poll_capacity(context)) {
             Some(Ok(_)) => {}
             Some(Err(_)) | None => return Poll::Ready(None),
         }
     }
-    Poll::Ready(Some(stream.capacity().min(wanted)))
 }
 
 /// The parts of a request that is sent.

@@ -24,7 +24,8 @@ use super::body::{self, Received};
 use super::cut::Cut;
 use super::forward::{self, PeerAddrs};
 use super::front::{Front, Http1, unless_closed};
-use super::respond::{self, ResponseContext};
+use super::respond::{self, Follows, Responded, ResponseContext};
+use super::streaming::{End, Rest, Streaming};
 use super::tunnel::Upgrade;
 use crate::metrics::{Rejection, RequestOutcome};
 use crate::route::{Router, Target};
@@ -49,17 +50,21 @@ pub(super) async fn serve(
         let served = match next(&mut client.connection, drained.as_mut(), &mut drain_seen).await {
             Ok(Some(head)) => {
                 let here = Here { proxy, router, peer: &peer, draining: &draining };
-                handle(&here, &mut client, head).await
+                match handle(&here, &mut client, head).await {
+                    Ok(Rest::Stream(stream)) => stream.run(&mut client).await,
+                    Ok(Rest::Tunnel(tunnel)) => {
+                        let (stream, read) = client.connection.into_parts();
+                        Box::pin(tunnel.run(stream.with_prefix(read))).await;
+                        return None;
+                    }
+                    Ok(Rest::Nothing) => Ok(()),
+                    Err(cut) => Err(cut),
+                }
             }
             // Nothing is under way in either direction: there is no client to wait for.
             Ok(None) => return None,
             Err(error) => Err(Cut::Client(error)),
         };
-        if let (Ok(()), Some(tunnel)) = (&served, client.tunnel.take()) {
-            let (stream, read) = client.connection.into_parts();
-            Box::pin(tunnel.run(stream.with_prefix(read))).await;
-            return None;
-        }
         match served {
             Ok(()) if client.connection.is_closing() => break,
             Ok(()) => {}
@@ -112,13 +117,13 @@ pub(super) struct Here<'a> {
     pub(super) draining: &'a watch::Receiver<bool>,
 }
 
-/// Responds to a request. An error leaves a connection that is of no further use, but for saying what was
-/// wrong with the body of the request.
-pub(super) async fn handle<F: Front>(
-    here: &Here<'_>,
+/// Responds to a request, and returns what follows the head of the response, if that may take long. An error
+/// leaves a connection that is of no further use, but for saying what was wrong with the body of the request.
+pub(super) async fn handle<'a, F: Front>(
+    here: &Here<'a>,
     client: &mut F,
     head: RequestHead,
-) -> Result<(), Cut> {
+) -> Result<Rest<'a>, Cut> {
     let proxy = here.proxy;
     let (target, upgrade) = match admit(here, &head) {
         Ok(admitted) => admitted,
@@ -154,7 +159,7 @@ pub(super) async fn handle<F: Front>(
             let running = service.metrics.started(now);
             service.metrics.responded(respond::refusal(client, &refusal).await?);
             running.ended(RequestOutcome::Shed);
-            return Ok(());
+            return Ok(Rest::Nothing);
         }
     };
     let message = (&head, payload, upgrade.as_deref());
@@ -209,13 +214,13 @@ fn admit(here: &Here<'_>, head: &RequestHead) -> Result<(Target, Option<Arc<Upgr
 }
 
 /// Sends the query of a request, and its response.
-async fn exchange<F: Front>(
-    here: &Here<'_>,
+async fn exchange<'a, F: Front>(
+    here: &Here<'a>,
     client: &mut F,
-    (service, shard): (&Service, usize),
-    (mut hop, mut query): (Hop<'_>, Query<Request>),
+    (service, shard): (&'a Service, usize),
+    (mut hop, mut query): (Hop<'a>, Query<Request>),
     (head, now, upgrade): (RequestHead, Instant, Option<Arc<Upgrade>>),
-) -> Result<(), Cut> {
+) -> Result<Rest<'a>, Cut> {
     let (is_head, version) = (head.is_head(), head.version());
     let place = (service.stage.as_ref()).map(|stage| (stage, priority(head.values(PRIORITY))));
     if let Some((_, priority)) = place {
@@ -246,7 +251,7 @@ async fn exchange<F: Front>(
         let asked = Box::pin(hop.run(ask(cell, query, place, deadline)));
         unless_closed(client, asked).await
     };
-    let (permit, outcome) = asked?;
+    let (mut permit, outcome) = asked?;
     marks::answered(id);
     if *here.draining.borrow() {
         client.close_after_response();
@@ -264,39 +269,29 @@ async fn exchange<F: Front>(
         upgrade,
     };
     let responding = respond::outcome(client, &context, outcome);
-    let responded = match permit {
+    let responded = match &mut permit {
         None => responding.await,
-        Some(mut permit) => tokio::select! {
+        Some(permit) => tokio::select! {
             biased;
             responded = responding => responded,
             () = permit.lost() => Err(Cut::Preempted),
         },
     };
+    let end = End { service, running, version };
     match responded {
-        Ok((status, outcome)) => {
-            service.metrics.responded(status);
-            running.ended(outcome);
-            Ok(())
+        Ok(Responded { status, outcome, follows: Follows::Stream(body) }) => {
+            let sent = (status, outcome);
+            let stream = Streaming { body, stage, deadline, sent, end, permit, hop };
+            Ok(Rest::Stream(Box::new(stream)))
         }
-        Err(cut) => {
-            tracing::debug!(%cut, service = service.config.name, "response cut off");
-            running.ended(cut.outcome());
-            cut_off(client, &cut, version).await;
-            Err(cut)
+        Ok(Responded { status, outcome, follows }) => {
+            end.of(client, Ok((status, outcome))).await?;
+            Ok(match follows {
+                Follows::Tunnel(tunnel) => Rest::Tunnel(tunnel),
+                _ => Rest::Nothing,
+            })
         }
-    }
-}
-
-/// Ends a response that is incomplete. The body of HTTP/1.0 may last until the close, which must then not
-/// look like one. HTTP/1.1 shows by its framing that the response is incomplete.
-async fn cut_off<F: Front>(client: &mut F, cut: &Cut, version: Version) {
-    if client.is_grpc() && matches!(cut, Cut::Timeout) {
-        // If it fails, the client has left.
-        let _ = client.finish_body(Some(respond::late())).await;
-    } else if version != Version::Http11
-        && matches!(cut, Cut::Replica | Cut::Timeout | Cut::Preempted)
-    {
-        client.reset();
+        Err(cut) => end.of(client, Err(cut)).await.map(|()| Rest::Nothing),
     }
 }
 
@@ -326,8 +321,13 @@ async fn ask(
 
 /// Responds to a request that goes nowhere. The connection ends with it if there is a body: that is not
 /// read.
-async fn refuse<F: Front>(proxy: &Proxy, client: &mut F, refused: Refused) -> Result<(), Cut> {
+async fn refuse<'a, F: Front>(
+    proxy: &Proxy,
+    client: &mut F,
+    refused: Refused,
+) -> Result<Rest<'a>, Cut> {
     let Refused { why, status, text } = refused;
     proxy.metrics.rejected(why, status, &text);
-    Ok(respond::text(client, status, &text, None, &Fields::default()).await?)
+    respond::text(client, status, &text, None, &Fields::default()).await?;
+    Ok(Rest::Nothing)
 }

@@ -2,7 +2,6 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
@@ -15,7 +14,7 @@ use h2::RecvStream;
 use http::HeaderMap;
 
 use super::cut::Cut;
-use super::tunnel::{Tunnel, WEBSOCKET_ACCEPT};
+use super::tunnel::{Upgrade, WEBSOCKET_ACCEPT};
 
 type Done = Result<(), ServerError>;
 
@@ -51,9 +50,8 @@ pub(super) trait Front: Send {
     /// Sends the whole body, and ends the response.
     fn send_whole(&mut self, body: Bytes) -> impl Future<Output = Done> + Send;
 
-    /// Responds that the connection has switched to the protocol of the tunnel. After a
-    /// [`flush`](Front::flush), the caller of the handler runs the tunnel.
-    fn open_tunnel(&mut self, headers: impl HeaderLines, tunnel: Tunnel) -> Done;
+    /// Responds that the connection has switched to the protocol that the client asked for.
+    fn open_tunnel(&mut self, headers: impl HeaderLines, upgrade: &Upgrade) -> Done;
 
     /// Ends the response. Trailers are sent only over HTTP/2.
     fn finish_body(
@@ -131,25 +129,23 @@ fn poll_end<F: Front>(client: &mut F, context: &mut Context<'_>) -> Poll<Cut> {
 pub(super) struct Http1 {
     pub(super) connection: Connection<Stream>,
     upload: Option<Upload>,
-    pub(super) tunnel: Option<Tunnel>,
 }
 
 /// A request of a client that uses HTTP/2.
 pub(super) struct Http2 {
     pub(super) exchange: Exchange,
     upload: Option<Upload>,
-    pub(super) tunnel: Option<Tunnel>,
 }
 
 impl Http1 {
     pub(super) fn new(connection: Connection<Stream>) -> Self {
-        Self { connection, upload: None, tunnel: None }
+        Self { connection, upload: None }
     }
 }
 
 impl Http2 {
     pub(super) fn new(exchange: Exchange) -> Self {
-        Self { exchange, upload: None, tunnel: None }
+        Self { exchange, upload: None }
     }
 }
 
@@ -192,16 +188,13 @@ impl Front for Http1 {
         self.connection.finish_body().await
     }
 
-    fn open_tunnel(&mut self, headers: impl HeaderLines, tunnel: Tunnel) -> Done {
-        let upgrade = Arc::clone(&tunnel.upgrade);
+    fn open_tunnel(&mut self, headers: impl HeaderLines, upgrade: &Upgrade) -> Done {
         let protocol = [(&b"upgrade"[..], upgrade.protocol.as_bytes())];
         // A replica that uses HTTP/2 has not seen the key.
         let accept = upgrade.accept();
         let accept = accept.as_ref().map(|value| (WEBSOCKET_ACCEPT.as_bytes(), value.as_bytes()));
         let own = protocol.into_iter().chain(accept);
-        self.connection.switch_protocols(Joined(headers, own))?;
-        self.tunnel = Some(tunnel);
-        Ok(())
+        self.connection.switch_protocols(Joined(headers, own))
     }
 
     async fn finish_body(&mut self, _: Option<Box<HeaderMap>>) -> Done {
@@ -269,10 +262,8 @@ impl Front for Http2 {
         self.exchange.send_whole(body).await
     }
 
-    fn open_tunnel(&mut self, headers: impl HeaderLines, tunnel: Tunnel) -> Done {
-        self.exchange.start_response(200, headers, BodyLength::Chunked)?;
-        self.tunnel = Some(tunnel);
-        Ok(())
+    fn open_tunnel(&mut self, headers: impl HeaderLines, _: &Upgrade) -> Done {
+        self.exchange.start_response(200, headers, BodyLength::Chunked)
     }
 
     async fn finish_body(&mut self, trailers: Option<Box<HeaderMap>>) -> Done {

@@ -19,6 +19,7 @@ use super::cut::Cut;
 use super::forward::PeerAddrs;
 use super::front::Http2;
 use super::respond;
+use super::streaming::Rest;
 use crate::route::Router;
 use crate::sidecar::Fields;
 use crate::state::Proxy;
@@ -127,17 +128,23 @@ async fn one(here: &Here<'_>, (request, response): Request) {
     let (exchange, head) = Exchange::new(request, response, &listen.limits, listen.timeouts);
     let mut client = Http2::new(exchange);
     let handled = match head {
-        Ok(head) => handle(here, &mut client, head).await,
+        // Large, and freed before a stream or a tunnel, which may last long.
+        Ok(head) => Box::pin(handle(here, &mut client, head)).await,
         Err(reject) => Err(Cut::Client(ServerError::Reject(reject))),
     };
-    match handled {
-        Ok(()) => {
-            if let Some(tunnel) = client.tunnel.take()
-                && let Some(stream) = client.exchange.into_tunnel()
-            {
-                tunnel.run(stream).await;
+    let ended = match handled {
+        Ok(Rest::Stream(stream)) => stream.run(&mut client).await,
+        Ok(Rest::Tunnel(tunnel)) => {
+            if let Some(stream) = client.exchange.into_tunnel() {
+                Box::pin(tunnel.run(stream)).await;
             }
+            return;
         }
+        Ok(Rest::Nothing) => Ok(()),
+        Err(cut) => Err(cut),
+    };
+    match ended {
+        Ok(()) => {}
         Err(Cut::Client(ServerError::Reject(reject))) => {
             here.proxy.metrics.rejected((&reject).into(), reject.status(), &reject);
             let fields = Fields::default();
@@ -149,5 +156,21 @@ async fn one(here: &Here<'_>, (request, response): Request) {
             tracing::debug!(%cut, "client request ended");
             client.exchange.reset();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes<A, B, F>(_: impl Fn(A, B) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// Each event of a stream polls this future. The future of the handler would be most of it.
+    #[test]
+    fn a_stream_is_small() {
+        let bytes = bytes(|here: &'static Here<'static>, request| one(here, request));
+        assert!(bytes < 2_000, "{bytes} bytes");
     }
 }

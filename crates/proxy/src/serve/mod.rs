@@ -7,6 +7,7 @@ mod forward;
 mod front;
 mod http2;
 mod respond;
+mod streaming;
 mod tunnel;
 
 use std::sync::Arc;

@@ -1,16 +1,12 @@
 //! The response to the client.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use curtail_flow::Rejected;
 use curtail_http::grpc::{PUSH_BACK, STATUS};
 use curtail_http::h1::server::ServerError;
 use curtail_http::h1::{BodyLength, Framing, Joined, Relayed, ResponseHead};
-use curtail_http::{Pieces, Timer};
 use curtail_runtime::http::{Body, BodyReceiver, Http, Response};
 use curtail_runtime::stage::Stage;
 use curtail_runtime::{Cell, QueryError, QueryResponse};
@@ -19,7 +15,7 @@ use percent_encoding::{CONTROLS, utf8_percent_encode};
 use tokio::time::Instant;
 
 use super::cut::Cut;
-use super::front::{Front, unless_closed};
+use super::front::Front;
 use super::tunnel::{Tunnel, Upgrade, WEBSOCKET_ACCEPT};
 use crate::metrics::RequestOutcome;
 use crate::sidecar::{Fields, Refusal};
@@ -155,26 +151,41 @@ pub(super) async fn refusal<F: Front>(client: &mut F, refusal: &Refusal) -> Resu
     Ok(503)
 }
 
-/// Passes on what became of a query; the status that was sent, and how the request ended.
+/// A response that has been sent, up to what follows.
+pub(super) struct Responded {
+    pub(super) status: u16,
+    pub(super) outcome: RequestOutcome,
+    pub(super) follows: Follows,
+}
+
+/// What follows the head of a response.
+pub(super) enum Follows {
+    /// The response is complete.
+    Nothing,
+    Stream(BodyReceiver),
+    Tunnel(Tunnel),
+}
+
+/// Passes on what became of a query.
 pub(super) async fn outcome<F: Front>(
     client: &mut F,
     context: &ResponseContext<'_>,
     outcome: Result<QueryResponse<Response>, QueryError<Response>>,
-) -> Result<(u16, RequestOutcome), Cut> {
+) -> Result<Responded, Cut> {
     let error = match outcome {
         Ok(response) => {
             let extra = debug_headers(context, &response);
-            let status = respond(client, context, response.response, &extra).await?;
-            return Ok((status, RequestOutcome::Answered));
+            let (status, follows) = respond(client, context, response.response, &extra).await?;
+            return Ok(Responded { status, outcome: RequestOutcome::Answered, follows });
         }
         Err(QueryError::Failed { response: Some(response), .. }) => {
-            let status = respond(client, context, response, &[]).await?;
-            return Ok((status, RequestOutcome::Failed));
+            let (status, follows) = respond(client, context, response, &[]).await?;
+            return Ok(Responded { status, outcome: RequestOutcome::Failed, follows });
         }
         Err(error) => error,
     };
     let is_late = client.is_grpc() && Instant::now() >= context.deadline;
-    let (status, retry_after, ended) = match error {
+    let (status, retry_after, outcome) = match error {
         QueryError::Expired if is_late => (504, None, RequestOutcome::Shed),
         QueryError::QueueFull | QueryError::Expired => (503, Some("1"), RequestOutcome::Shed),
         QueryError::GaveWay => (503, None, RequestOutcome::Shed),
@@ -191,7 +202,7 @@ pub(super) async fn outcome<F: Front>(
         error => error.to_string(),
     };
     text(client, status, &said, retry_after, &context.fields).await?;
-    Ok((status, ended))
+    Ok(Responded { status, outcome, follows: Follows::Nothing })
 }
 
 /// Where the response came from, for those who debug. One allocation each, so only on request.
@@ -215,7 +226,7 @@ async fn respond<F: Front>(
     context: &ResponseContext<'_>,
     response: Response,
     extra: &[(&'static str, String)],
-) -> Result<u16, Cut> {
+) -> Result<(u16, Follows), Cut> {
     // Counts a whole body until it is sent.
     let Response { head, body, charge: _charge } = response;
     let status = head.status();
@@ -231,7 +242,7 @@ async fn respond<F: Front>(
     if !is_tunnel && status < 300 && context.upgrade.as_ref().is_some_and(|of| of.is_connect) {
         let line = "the replica did not switch to the protocol";
         text(client, 502, line, None, &context.fields).await?;
-        return Ok(502);
+        return Ok((502, Follows::Nothing));
     }
     match body {
         Body::Whole(..) if context.is_head => {
@@ -251,94 +262,21 @@ async fn respond<F: Front>(
         }
         Body::Tunnel(replica) => {
             let Some(upgrade) = context.upgrade.clone() else { return Err(Cut::Replica) };
-            client.open_tunnel(headers, Tunnel { replica, upgrade })?;
+            client.open_tunnel(headers, &upgrade)?;
             client.flush().await?;
+            return Ok((status, Follows::Tunnel(Tunnel { replica, upgrade })));
         }
         Body::Stream(body) => {
             client.start_response(status, headers, length(&head))?;
-            let (mut relaying, mut timer) =
-                (Box::pin(relay(client, body, context)), Timer::default());
-            poll_fn(|polling| match relaying.as_mut().poll(polling) {
-                // A client that does not read holds the slot of the replica no longer.
-                Poll::Pending if timer.poll_passed(context.deadline, polling) => {
-                    Poll::Ready(Err(Cut::Timeout))
-                }
-                relayed => relayed,
-            })
-            .await?;
+            return Ok((status, Follows::Stream(body)));
         }
     }
-    Ok(status)
+    Ok((status, Follows::Nothing))
 }
 
 /// The length of a body that is known in full. The body that 304 leaves out has another length.
 fn whole_length(status: u16, body: &[u8]) -> BodyLength {
     if status == 304 { BodyLength::None } else { BodyLength::Known(body.len() as u64) }
-}
-
-async fn relay<F: Front>(
-    client: &mut F,
-    mut body: BodyReceiver,
-    context: &ResponseContext<'_>,
-) -> Result<(), Cut> {
-    // Only references to the pieces are passed on: each future that holds them would copy them, to memory
-    // that no cache holds when there are many streams.
-    let mut pieces = Pieces::default();
-    let mut next = poll_fn(|polling| Poll::Ready(body.poll_into(&mut pieces, polling))).await;
-    // Whether the copy has been polled since this task waited, and will resume it.
-    let mut is_polled = true;
-    loop {
-        let received = match next {
-            Poll::Ready(received) => received,
-            Poll::Pending => {
-                // The head has not been sent, because it leaves together with the first bytes if
-                // they are here.
-                is_polled &= at_once(client.flush(), |_| {}).await?;
-                // A replica may be silent for long, and no other check would notice that the client
-                // has left.
-                let next = poll_fn(|polling| match std::mem::take(&mut is_polled) {
-                    true => Poll::Pending,
-                    false => body.poll_into(&mut pieces, polling),
-                });
-                unless_closed(client, next).await?
-            }
-        };
-        let Ok(has_more) = received else {
-            client.flush().await?;
-            // The client sees that the response is incomplete, because its last chunk is missing.
-            return Err(Cut::Replica);
-        };
-        if !has_more {
-            break;
-        }
-        context.sent(pieces.length());
-        // While the client does not read, the copy fills the buffer, and ends.
-        let written = at_once(client.write_body(&mut pieces), |polling| body.advance(polling));
-        is_polled = written.await? && body.is_drained();
-        // A stream may be silent for long, and should hold no buffer meanwhile.
-        pieces = Pieces::default();
-        next = Poll::Pending;
-    }
-    client.finish_body(body.trailers()).await?;
-    Ok(())
-}
-
-/// Awaits a write. Calls `meanwhile` whenever it has to wait, and returns whether it never had to.
-async fn at_once(
-    write: impl Future<Output = Result<(), ServerError>>,
-    mut meanwhile: impl FnMut(&mut Context<'_>),
-) -> Result<bool, ServerError> {
-    let (mut write, mut at_once) = (pin!(write), true);
-    poll_fn(|polling| {
-        let written = write.as_mut().poll(polling);
-        if written.is_pending() {
-            at_once = false;
-            meanwhile(polling);
-        }
-        written
-    })
-    .await?;
-    Ok(at_once)
 }
 
 /// The length that the response announces. The response to HEAD has the length that GET would have had.
