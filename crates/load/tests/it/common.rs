@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use curtail_load::{Extent, Pace, Plan, Report, run, run_observed};
@@ -132,6 +133,15 @@ pub(crate) async fn answer(stream: &mut TcpStream, status: u16, body: &str) {
 pub(crate) async fn echo(mut stream: TcpStream) {
     while let Some(head) = next_head(&mut stream).await {
         answer(&mut stream, 200, target(&head)).await;
+    }
+}
+
+/// Responds after a latency beside which the noise of a busy machine is small, so that few samples make
+/// a percentile precise.
+pub(crate) async fn steady(mut stream: TcpStream) {
+    while next_head(&mut stream).await.is_some() {
+        tokio::time::sleep(Duration::from_millis(100)).await; // tidy: real time
+        answer(&mut stream, 200, "").await;
     }
 }
 

@@ -1,6 +1,8 @@
 //! Tests of the pace: closed loops, changing rates, and the end of a run.
 
-use crate::common::{MS, Server, answer, echo, measure, next_head, observe, plan_for, unused};
+use crate::common::{
+    MS, Server, answer, echo, measure, next_head, observe, plan_for, steady, unused,
+};
 use curtail_load::{Arrivals, Extent, Invalid, Pace, Precision, Profile};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -101,7 +103,7 @@ async fn a_rate_in_steps_is_followed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_ends_only_when_its_percentiles_are_precise_enough() {
-    let server = Server::start(echo).await;
+    let server = Server::start(steady).await;
     let mut plan = server.plan(500.0, 0);
     plan.extent = Extent::Duration { ns: 60_000 * MS };
     plan.until = Some(Precision { relative: 0.9, per_mille: vec![500] });
