@@ -20,8 +20,10 @@ const GRPC: &str = "protocol = \"grpc\"\nhealth = { interval = \"250ms\", timeou
     route = { grpc = \"calls.Calls\", unary = true, idempotent = true }";
 /// The number of odd replicas that serve requests. One additional replica refuses connections.
 const ODD: u32 = 3;
-/// The time limit for the proxy to become idle. It allows for the cancel timeout and some probes.
-const REST: Duration = Duration::from_secs(20);
+/// The time limit for the proxy to become idle. It allows for the longest ejection (the default of
+/// `max_ejection_time`), which a replica with many faults in a row gets, and for the cancel timeout and some
+/// probes.
+const REST: Duration = Duration::from_secs(60 + 20);
 
 pub(super) struct Scene {
     programs: Programs,
