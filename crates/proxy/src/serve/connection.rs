@@ -285,13 +285,13 @@ async fn exchange<'a, F: Front>(
             Ok(Rest::Stream(Box::new(stream)))
         }
         Ok(Responded { status, outcome, follows }) => {
-            end.of(client, Ok((status, outcome))).await?;
+            end.record(client, Ok((status, outcome))).await?;
             Ok(match follows {
                 Follows::Tunnel(tunnel) => Rest::Tunnel(tunnel),
                 _ => Rest::Nothing,
             })
         }
-        Err(cut) => end.of(client, Err(cut)).await.map(|()| Rest::Nothing),
+        Err(cut) => end.record(client, Err(cut)).await.map(|()| Rest::Nothing),
     }
 }
 

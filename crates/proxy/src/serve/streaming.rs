@@ -1,6 +1,6 @@
 //! The part of a request that may last long: the rest of a response that arrives slowly.
 //!
-//! A stream of events wakes its task for each of them. What that touches is here, apart from the handler,
+//! Each event of a stream resumes the task. What that touches is here, apart from the handler,
 //! whose future is large: with hundreds of streams, each cache line is a miss.
 
 use std::future::{Future, pending, poll_fn};
@@ -58,7 +58,7 @@ impl Streaming<'_> {
         let relayed = self.relay(client).await;
         let Self { sent, end, permit, hop, body, .. } = *self;
         drop(body);
-        let ended = end.of(client, relayed.map(|()| sent)).await;
+        let ended = end.record(client, relayed.map(|()| sent)).await;
         drop((permit, hop));
         ended
     }
@@ -89,7 +89,7 @@ impl Streaming<'_> {
 
 impl End<'_> {
     /// Records how a request ended. A response that is incomplete is cut off.
-    pub(super) async fn of<F: Front>(
+    pub(super) async fn record<F: Front>(
         self,
         client: &mut F,
         sent: Result<(u16, RequestOutcome), Cut>,
