@@ -1,7 +1,7 @@
 //! The part of a request that may last long: the rest of a response that arrives slowly.
 //!
 //! Each event of a stream resumes the task. What that touches is here, apart from the handler,
-//! whose future is large: with hundreds of streams, each cache line is a miss.
+//! whose future is large: hundreds of streams displace each other from the cache.
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
