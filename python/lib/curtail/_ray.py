@@ -49,15 +49,21 @@ def run(
                 return
             ready, _ = ray.wait(list(pending), num_returns=1)
             for one in ready:
+                # Even if it raises, it must not be cancelled below.
+                point = pending.pop(one)
                 core.append(_got(ray, one))
-                done += core.requests(pending.pop(one))
+                done += core.requests(point)
             if report is not None:
                 report(done, total)
     finally:
-        for one in pending:
-            ray.cancel(one)
         if started:
             ray.shutdown()
+        elif pending:
+            # Ray aborts this process ("Tried to complete task that was not pending") if a task is
+            # cancelled while it ends. Short tasks end now; a long one rarely ends as it is cancelled.
+            _, running = ray.wait(list(pending), num_returns=len(pending), timeout=1)
+            for one in running:
+                ray.cancel(one)
 
 
 def _imported() -> Any:
