@@ -136,11 +136,14 @@ pub(crate) async fn echo(mut stream: TcpStream) {
     }
 }
 
-/// Responds after a latency beside which the noise of a busy machine is small, so that few samples make
-/// a percentile precise.
+/// A latency beside which the noise of a busy machine is small, so that few samples make a percentile
+/// precise.
+pub(crate) const STEADY: Duration = Duration::from_millis(100);
+
+/// Responds after [`STEADY`].
 pub(crate) async fn steady(mut stream: TcpStream) {
     while next_head(&mut stream).await.is_some() {
-        tokio::time::sleep(Duration::from_millis(100)).await; // tidy: real time
+        tokio::time::sleep(STEADY).await; // tidy: real time
         answer(&mut stream, 200, "").await;
     }
 }
