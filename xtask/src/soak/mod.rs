@@ -106,13 +106,13 @@ fn soak(programs: Programs, policy: &str, length: Duration, rate: f64, seed: u64
     let requests = clients.join().expect("clients do not panic");
     let odd = odd.join().expect("clients do not panic");
     let loads = loads.finish()?;
-    let leaked = scene.settle();
+    let settled = scene.settle();
     let mut samples = memory.join().expect("the watch does not panic");
     // The last sample is taken when everything is idle.
     samples.push((1.0, memory::resident(scene.proxy())));
     let memory = Memory::of(&samples);
     let mut failures =
-        failures(&requests, &odd, faults.total(), length, leaked.is_none(), memory.is_flat());
+        failures(&requests, &odd, faults.total(), length, settled.is_idle, memory.is_flat());
     if loads.iter().any(|load| load.unanswered > 0 || !load.is_fine(ERRORS_FINE)) {
         failures.push("HTTP/2 or gRPC has requests without a response, or too many errors");
     }
@@ -121,12 +121,9 @@ fn soak(programs: Programs, policy: &str, length: Duration, rate: f64, seed: u64
         [] => "passed".to_owned(),
         reasons => format!("FAILED: {}", reasons.join(", ")),
     };
-    let rest = leaked.as_ref().map_or("every slot is free, no query waits".to_owned(), |leaked| {
-        format!("NOT all idle: {leaked}")
-    });
     let text = format!(
         "{policy}, {} s: {} kills, {} pauses, {} black holes; {requests}; {}; odd service: {odd}; \
-         {rest}; {memory}; {verdict}",
+         {settled}; {memory}; {verdict}",
         length.as_secs(),
         faults.kills,
         faults.pauses,
@@ -135,8 +132,8 @@ fn soak(programs: Programs, policy: &str, length: Duration, rate: f64, seed: u64
     );
     Ok(json!({
         "passed": failures.is_empty(), "failed_because": failures, "policy": policy, "text": text,
-        "requests": requests, "odd": odd, "wire": loads, "leaked": leaked, "memory": memory,
-        "faults": faults,
+        "requests": requests, "odd": odd, "wire": loads, "memory": memory, "faults": faults,
+        "leaked": settled.was_busy.filter(|_| !settled.is_idle), "idle_after_s": settled.after.as_secs_f64(),
     }))
 }
 

@@ -1,5 +1,6 @@
 //! The proxy, the leaves behind it, and the odd replicas.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -61,6 +62,30 @@ pub(super) struct Programs {
     pub(super) calls: PathBuf,
 }
 
+/// How the proxy became idle after the last fault.
+pub(super) struct Settled {
+    pub(super) is_idle: bool,
+    pub(super) after: Duration,
+    /// The parts that were busy last.
+    pub(super) was_busy: Option<String>,
+    /// What the metrics count for replicas among them.
+    pub(super) ejections: Vec<String>,
+}
+
+impl fmt::Display for Settled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.after.as_secs_f64();
+        let what = if self.is_idle { "every slot is free, no query waits" } else { "NOT all idle" };
+        write!(f, "{what} after {seconds:.1} s")?;
+        // What lasts long may be an ejection, and these show whether there was one.
+        if self.after < Duration::from_secs(1) {
+            return Ok(());
+        }
+        let was_busy = self.was_busy.as_deref().unwrap_or_default();
+        write!(f, " (last: {was_busy}; {})", self.ejections.join(", "))
+    }
+}
+
 impl Scene {
     pub(super) fn start(programs: Programs, policy: &str, seed: u64) -> Result<Self> {
         let folder = tempfile::tempdir().context("no temporary folder")?;
@@ -119,20 +144,35 @@ impl Scene {
         dead.try_for_each(|leaf| leaf.revive(&self.programs, self.folder.path()))
     }
 
-    /// Waits until the proxy is idle. Returns the parts that are still busy if that takes too long.
-    pub(super) fn settle(&self) -> Option<String> {
-        let start = Instant::now();
+    /// Waits until the proxy is idle, or until that takes too long.
+    pub(super) fn settle(&self) -> Settled {
+        let (start, mut was_busy) = (Instant::now(), None);
         loop {
             let status = get(self.admin(), "/status");
             let busy = match status.map(|text| serde_json::from_str(&text)) {
-                Ok(Ok(status)) => not_idle(&status)?,
-                other => format!("no status: {other:?}"),
+                Ok(Ok(status)) => not_idle(&status),
+                other => Some(format!("no status: {other:?}")),
             };
-            if start.elapsed() > REST {
-                return Some(busy);
+            let (is_idle, after) = (busy.is_none(), start.elapsed());
+            was_busy = busy.or(was_busy);
+            if is_idle || after > REST {
+                let ejections = self.ejections(was_busy.as_deref().unwrap_or_default());
+                return Settled { is_idle, after, was_busy, ejections };
             }
             std::thread::sleep(Duration::from_millis(100));
         }
+    }
+
+    /// Returns how often the replicas that `busy` names were ejected, and why.
+    fn ejections(&self, busy: &str) -> Vec<String> {
+        let metrics = get(self.admin(), "/metrics").unwrap_or_default();
+        let ejections = metrics.lines().filter(|line| {
+            let server = line.split('"').nth(3);
+            line.starts_with("curtail_ejections_total{service=\"search\",server=")
+                && !line.ends_with(" 0")
+                && server.is_some_and(|server| busy.contains(server))
+        });
+        ejections.map(str::to_owned).collect()
     }
 }
 
