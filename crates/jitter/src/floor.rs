@@ -30,7 +30,7 @@ use serde::Serialize;
 use super::Summary;
 use super::executions::View;
 use super::histogram::Moments;
-use super::interval::{self, Estimate, at_least, difference, poisson};
+use curtail_stats::{self as interval, Estimate, at_least, difference, poisson};
 
 /// Hiccups beyond the floor are attributed to the leaf if their p-value is below this.
 const SIGNIFICANT: f64 = 0.001;

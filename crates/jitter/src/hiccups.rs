@@ -16,10 +16,10 @@ use serde::Serialize;
 
 use super::executions::View;
 use super::histogram::{LogHistogram, Moments, WIDTH};
-use super::interval::{self, Estimate, student_quantile};
 use super::kinds::Reading;
 use super::mixture::Mixture;
 use super::modes::Modes;
+use curtail_stats::{self as interval, Estimate, student_quantile};
 
 /// The slow executions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

@@ -9,7 +9,7 @@
 //!
 //! Cost: one division per stage and piece of evidence.
 
-use curtail_jitter::machine;
+use curtail_machine as machine;
 use serde::Serialize;
 
 use crate::knobs::{self, Knob};

@@ -4,7 +4,7 @@
 //! case studies are quoted with each knob. A knob for the wrong cause can hurt, so each knob
 //! describes what `curtail profile --compare` shows if it worked.
 
-use curtail_jitter::machine;
+use curtail_machine as machine;
 use serde::Serialize;
 
 use crate::profile::Evidence;

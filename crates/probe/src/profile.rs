@@ -39,7 +39,7 @@ pub struct Profile {
     /// The data that the measurement missed, by reason. Empty if nothing was missed.
     pub lost: Vec<Lost>,
     /// The machine's counters for the target during the profile.
-    pub machine: Option<curtail_jitter::machine::Counters>,
+    pub machine: Option<curtail_machine::Counters>,
     /// The results that exist only for traces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traces: Option<Traced>,

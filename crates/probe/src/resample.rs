@@ -10,7 +10,7 @@
 //! statistics, and a histogram is merged only if its quantiles are needed.
 
 use curtail_dist::seed;
-use curtail_jitter::student_quantile;
+use curtail_stats::student_quantile;
 
 use crate::histogram::Histogram;
 use crate::moments::Moments;

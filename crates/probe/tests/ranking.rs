@@ -1,7 +1,7 @@
 //! Rankings of synthetic servers with known variances, correlations and causes.
 
 use curtail_dist::seed;
-use curtail_jitter::machine::{self, Counters};
+use curtail_machine::{self as machine, Counters};
 use curtail_probe::compare::{Comparison, Verdict, Warning};
 use curtail_probe::profile::{Cost, Evidence, Profile, Whole};
 use curtail_probe::rank::{Guide, Stage, rank};

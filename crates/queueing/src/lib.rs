@@ -50,7 +50,6 @@ mod fork_join;
 mod law;
 pub mod models;
 mod solve;
-pub mod special;
 mod split;
 mod tail;
 

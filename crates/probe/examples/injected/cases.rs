@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use curtail_jitter::machine::keep_to;
+use curtail_machine::keep_to;
 use curtail_probe::live::{LiveError, Options, Sampling, Session, Target};
 use curtail_probe::moments::Moments;
 use curtail_probe::profile::Profile;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use curtail_jitter::machine::{LocalLeaf, Sampler};
+use curtail_machine::{LocalLeaf, Sampler};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::cost::trap_ns;

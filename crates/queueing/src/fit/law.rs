@@ -3,7 +3,7 @@
 use statrs::function::gamma::ln_gamma;
 
 use crate::models::Hyper;
-use crate::special::{gamma_cdf, normal_cdf};
+use curtail_stats::special::{gamma_cdf, normal_cdf};
 
 /// A fitted distribution, described by its parameters, in the unit of the samples.
 #[derive(Clone, Copy, Debug, PartialEq)]

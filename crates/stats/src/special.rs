@@ -17,7 +17,7 @@ const LARGE_SHAPE: f64 = 1e5;
 ///
 /// For shapes over 1e5, uses the Wilson–Hilferty transformation, with an error below 1e-6, because
 /// the series in statrs takes O(√shape) steps.
-pub(crate) fn gamma_cdf(shape: f64, x: f64) -> f64 {
+pub fn gamma_cdf(shape: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
     }

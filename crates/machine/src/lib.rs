@@ -7,6 +7,7 @@ mod counters;
 mod leaf;
 mod limit;
 mod processors;
+mod rounds;
 mod spin;
 mod taken;
 
@@ -16,5 +17,6 @@ pub use counters::Counters;
 pub use leaf::{LeafError, LocalLeaf, Sampler, SamplerReport};
 pub use limit::CpuLimit;
 pub use processors::{Processors, keep_to};
+pub use rounds::{Round, Rounds, STOLEN_MAX, Stolen, take_turns};
 pub use spin::{Gaps, observe};
 pub use taken::{Reading, Taken};

@@ -7,10 +7,10 @@
 //! upper bound.
 //!
 //! Cost: about fifty evaluations of the incomplete beta function. This function is computed with
-//! the continued fraction in `curtail_queueing`. The continued fraction in statrs stops after 140
+//! the continued fraction in [`special`](crate::special). The continued fraction in statrs stops after 140
 //! terms, which is too few for counts in the millions.
 
-use curtail_queueing::special::beta_cdf;
+use crate::special::beta_cdf;
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
@@ -39,12 +39,16 @@ impl Estimate {
     }
 
     /// Multiplies the value and both bounds by `factor`, which must be 0 or more.
-    pub(super) fn scaled(self, factor: f64) -> Estimate {
-        Estimate { value: self.value * factor, low: self.low * factor, high: self.high * factor }
+    pub fn scaled(self, factor: f64) -> Estimate {
+        self.map(|bound| bound * factor)
+    }
+
+    fn map(self, of: impl Fn(f64) -> f64) -> Estimate {
+        Estimate { value: of(self.value), low: of(self.low), high: of(self.high) }
     }
 
     /// Extends the interval by `by` in both directions, but not below 0.
-    pub(super) fn widened(self, by: f64) -> Estimate {
+    pub fn widened(self, by: f64) -> Estimate {
         Estimate { value: self.value, low: (self.low - by).max(0.0), high: self.high + by }
     }
 
@@ -60,7 +64,7 @@ impl Estimate {
 }
 
 /// Estimates the probability of an event that occurred `count` times in `trials`.
-pub(super) fn probability(count: f64, trials: f64) -> Estimate {
+pub fn probability(count: f64, trials: f64) -> Estimate {
     if trials <= 0.0 {
         return Estimate { value: 0.0, low: 0.0, high: 1.0 };
     }
@@ -74,29 +78,36 @@ pub(super) fn probability(count: f64, trials: f64) -> Estimate {
 /// Estimates the mean of a Poisson distribution from an observed `count`.
 ///
 /// The rate is approximated by the probability of an event in a very large number of trials.
-pub(super) fn poisson(count: f64) -> Estimate {
+pub fn poisson(count: f64) -> Estimate {
     let times = SHORT_TIMES.max(1e3 * count);
     let share = probability(count, times);
     Estimate { value: count, low: share.low * times, high: share.high * times }
 }
 
 /// Estimates the difference between two estimated values, which is 0 or more.
-///
-/// Source: Zou and Donner, "Construction of confidence limits about effect measures", 2008.
-pub(super) fn difference(first: Estimate, second: Estimate) -> Estimate {
+pub fn difference(first: Estimate, second: Estimate) -> Estimate {
+    signed_difference(first, second).map(|bound| bound.max(0.0))
+}
+
+/// Estimates the ratio of two independently estimated values, which are 0 or more. On a logarithmic
+/// scale a ratio is a difference. Asymmetric intervals stay asymmetric.
+pub fn quotient(first: Estimate, second: Estimate) -> Estimate {
+    signed_difference(first.map(f64::ln), second.map(f64::ln)).map(f64::exp)
+}
+
+/// The distances of the bounds from the estimates add up like standard errors (the method of variance
+/// estimates recovery). Source: Zou and Donner, "Construction of confidence limits about effect
+/// measures", 2008.
+fn signed_difference(first: Estimate, second: Estimate) -> Estimate {
     let value = first.value - second.value;
     let below = (first.value - first.low).hypot(second.high - second.value);
     let above = (first.high - first.value).hypot(second.value - second.low);
-    Estimate {
-        value: value.max(0.0),
-        low: (value - below).max(0.0),
-        high: (value + above).max(0.0),
-    }
+    Estimate { value, low: value - below, high: value + above }
 }
 
 /// Returns the interval of a mean, given its standard error and the number of samples. The mean
 /// must be 0 or more. It does not extend below 0.
-pub(super) fn mean(value: f64, standard_error: f64, samples: f64) -> Estimate {
+pub fn mean(value: f64, standard_error: f64, samples: f64) -> Estimate {
     let t = student_quantile((samples - 1.0).max(1.0));
     let half = t * standard_error;
     let plain = Estimate { value, low: (value - half).max(0.0), high: value + half };
@@ -115,7 +126,7 @@ pub fn student_quantile(freedom: f64) -> f64 {
 
 /// Returns the probability of `count` or more successes in `trials` that each succeed with this
 /// probability.
-pub(super) fn at_least(count: f64, trials: f64, probability: f64) -> f64 {
+pub fn at_least(count: f64, trials: f64, probability: f64) -> f64 {
     if count <= 0.0 { 1.0 } else { beta_cdf(count, (trials - count).max(0.0) + 1.0, probability) }
 }
 
@@ -138,6 +149,24 @@ mod tests {
 
     fn assert_close(actual: f64, expected: f64, tolerance: f64) {
         assert!((actual - expected).abs() <= tolerance, "{actual} is not {expected}");
+    }
+
+    #[test]
+    fn a_ratio_has_the_uncertainty_of_both_values() {
+        let near = |[low, high]: [f64; 2], [below, above]: [f64; 2], expected: [f64; 2]| {
+            let first = Estimate { value: 200.0, low, high };
+            let found = quotient(first, Estimate { value: 100.0, low: below, high: above });
+            let off = (found.low - expected[0]).abs().max((found.high - expected[1]).abs());
+            assert!(off < 1e-9 && (found.value - 2.0).abs() < 1e-9, "{found:?}, not {expected:?}");
+        };
+        // Only one of the two values is uncertain.
+        near([100.0, 400.0], [100.0, 100.0], [1.0, 4.0]);
+        near([200.0, 200.0], [50.0, 200.0], [1.0, 4.0]);
+        // Both values are uncertain by a factor of 2, and the errors add up like the legs of a right
+        // triangle.
+        let both = 2.0_f64.powf(2.0_f64.sqrt());
+        near([100.0, 400.0], [50.0, 200.0], [2.0 / both, 2.0 * both]);
+        near([0.0, 200.0], [100.0, 100.0], [0.0, 2.0]);
     }
 
     #[test]
