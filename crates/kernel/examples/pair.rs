@@ -42,7 +42,7 @@ struct Driver {
     answers: u64,
     events: u64,
     copies: u64,
-    learner: Option<Learner>,
+    learner: Option<Box<dyn Learner>>,
     records: Vec<Record>,
 }
 

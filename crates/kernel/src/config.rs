@@ -76,6 +76,28 @@ impl Topology {
     }
 }
 
+/// The number of copies that a server may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// [`Limits::max_outstanding`]: push.
+    Outstanding,
+    /// As many copies as the server has slots (pull). Queries wait in the cell.
+    Slots,
+    /// This number of copies, which is at least the server's number of slots. This is a pull policy
+    /// in which some queries wait at the server (JBSQ).
+    Bound(u32),
+}
+
+impl fmt::Display for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Outstanding => f.write_str("max_outstanding"),
+            Self::Slots => f.write_str("psq"),
+            Self::Bound(n) => write!(f, "bounded:{n}"),
+        }
+    }
+}
+
 /// The limits of a cell, fixed when it is built.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {

@@ -119,6 +119,9 @@ pub enum Event {
     /// The load that a server reports on a good response, before [`Event::Responded`] or
     /// [`Event::Finished`]. This event is optional, and most policies ignore it.
     Feedback { copy: CopyId, feedback: Feedback },
+    /// The size of a copy's response in bytes, without the head, before [`Event::Finished`]. This event
+    /// is optional, and the driver may omit it if the policy does not need it ([`crate::Needs::bytes`]).
+    Received { copy: CopyId, bytes: u64 },
     /// A server replied to a probe. No event is reported for a probe without a reply.
     Probed(Probed),
     /// Changes the number of copies that a server may hold ([`crate::Core::set_limit`]).

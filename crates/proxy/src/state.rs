@@ -170,7 +170,7 @@ fn start(
     let tls = service.tls.as_ref().map(ClientTls::load).transpose()?;
     let settings = Settings {
         priorities: service.policy.has_priorities(),
-        load_reports: service.policy.reads_feedback(),
+        load_reports: service.policy.needs().feedback,
         ..service.settings
     };
     let layout = service.cells();

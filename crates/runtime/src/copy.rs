@@ -53,7 +53,7 @@ enum Phase<R> {
 /// What a poll of a copy has found.
 enum Step<R> {
     Head(Head<R>),
-    End(Outcome),
+    End(Outcome, u64),
     Failed(Failure),
 }
 
@@ -127,7 +127,10 @@ impl<T: Transport> Copy<T> {
         };
         Poll::Ready(match step {
             Step::Head(head) => self.head_arrived(inner, head, own),
-            Step::End(outcome) => inner.finished(self.id, outcome, None, own),
+            Step::End(outcome, bytes) => {
+                inner.received(self.id, bytes);
+                inner.finished(self.id, outcome, None, own)
+            }
             Step::Failed(why) => inner.failed(self.id, why, own),
         })
     }
@@ -138,7 +141,7 @@ impl<T: Transport> Copy<T> {
         head: Head<T::Response>,
         own: Option<QueryKey>,
     ) -> Mail<T> {
-        let Head { response, outcome, push_back, feedback, tail } = head;
+        let Head { response, outcome, push_back, feedback, bytes, tail } = head;
         if let Some(feedback) = feedback {
             inner.load_reported(self.id, feedback);
         }
@@ -151,6 +154,7 @@ impl<T: Transport> Copy<T> {
             None => {}
         }
         let Some(tail) = tail else {
+            inner.received(self.id, bytes);
             return inner.finished(self.id, outcome, Some(response), own);
         };
         *self.lock() = Phase::Tail(outcome, tail);
@@ -180,7 +184,9 @@ impl<R> Phase<R> {
                 let polled = catch_unwind(AssertUnwindSafe(poll));
                 polled.map(|polled| {
                     polled.map(|end| {
-                        end.map_or_else(Step::Failed, |end| Step::End(end.unwrap_or(outcome)))
+                        end.map_or_else(Step::Failed, |end| {
+                            Step::End(end.outcome.unwrap_or(outcome), end.bytes)
+                        })
                     })
                 })
             }

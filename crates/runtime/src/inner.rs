@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
 use curtail_kernel::{
-    Action, Arrive, CopyId, EjectReason, Event, Fault, Feedback, Outcome, Probed, QueryId,
+    Action, Arrive, CopyId, EjectReason, Event, Fault, Feedback, Needs, Outcome, Probed, QueryId,
     Scheduler, ServerId, Timestamp,
 };
 use smallvec::SmallVec;
@@ -37,7 +37,7 @@ pub(crate) struct Inner<T: Transport> {
     /// The runtime has shut down: it starts no more tasks.
     closed: AtomicBool,
     observer: Box<dyn Observer>,
-    reads_feedback: bool,
+    needs: Needs,
     /// For probes that are under way.
     probes: Arc<Semaphore>,
     me: Weak<Self>,
@@ -110,7 +110,7 @@ impl<T: Transport> Inner<T> {
         timers: Timers,
         observer: Box<dyn Observer>,
     ) -> Arc<Self> {
-        let reads_feedback = kernel.reads_feedback();
+        let needs = kernel.needs();
         let state = State {
             kernel,
             queries: Queries::new(),
@@ -125,7 +125,7 @@ impl<T: Transport> Inner<T> {
             runtime: Handle::current(),
             closed: AtomicBool::new(false),
             observer,
-            reads_feedback,
+            needs,
             probes: Arc::new(Semaphore::new(MOST_PROBES)),
             me: Weak::clone(me),
         })
@@ -212,8 +212,15 @@ impl<T: Transport> Inner<T> {
 
     /// The load that a server reports, for policies that use it.
     pub(crate) fn load_reported(&self, copy: CopyId, feedback: Feedback) {
-        if self.reads_feedback {
+        if self.needs.feedback {
             self.feed(&Event::Feedback { copy, feedback });
+        }
+    }
+
+    /// The size of a response that is about to end, for policies that use it.
+    pub(crate) fn received(&self, copy: CopyId, bytes: u64) {
+        if self.needs.bytes {
+            self.feed(&Event::Received { copy, bytes });
         }
     }
 

@@ -25,7 +25,7 @@ const EPOCH: Duration = Duration::from_millis(100);
 /// The learner of a service. Several tasks may read it.
 #[derive(Debug)]
 pub struct Learning {
-    learner: Mutex<Learner>,
+    learner: Mutex<Box<dyn Learner>>,
 }
 
 /// The state of a learner, for a status page.
@@ -59,16 +59,15 @@ pub struct LearnedRescue {
 }
 
 impl Learned {
-    fn of(learner: &Learner) -> Self {
+    fn of(learner: &dyn Learner) -> Self {
         let known = |ns| (ns != NEVER_NS).then_some(ns);
         let snapshot = learner.snapshot();
-        let Some(learner) = learner.rescue() else {
+        let Some(status) = learner.rescue() else {
             return Self::Delay { delay_ns: known(snapshot.delay_ns) };
         };
-        let status = learner.status();
         Self::Rescue(LearnedRescue {
-            version: learner.version().name(),
-            suspect_ns: learner.threshold_ns(),
+            version: status.version,
+            suspect_ns: status.threshold_ns,
             slots: (snapshot.slots != u32::MAX).then_some(snapshot.slots),
             stuck: status.stuck,
             fallbacks: status.fallbacks,
@@ -78,7 +77,7 @@ impl Learned {
 
 impl Learning {
     /// Creates the state from a learner. See [`curtail_kernel::Policy::learner`].
-    pub fn new(learner: Learner) -> Self {
+    pub fn new(learner: Box<dyn Learner>) -> Self {
         Self { learner: Mutex::new(learner) }
     }
 
@@ -114,11 +113,11 @@ impl Learning {
     }
 
     /// Passes the learner to `with` and returns the result.
-    pub fn look<V>(&self, with: impl FnOnce(&Learner) -> V) -> V {
-        with(&self.lock())
+    pub fn look<V>(&self, with: impl FnOnce(&dyn Learner) -> V) -> V {
+        with(&**self.lock())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Learner> {
+    fn lock(&self) -> MutexGuard<'_, Box<dyn Learner>> {
         self.learner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -74,5 +74,5 @@ pub use query::{Query, QueryError, QueryResponse};
 pub use reply::Reply;
 pub use services::{ReplicaGroup, Services};
 pub use timers::{ManualTimers, Timers};
-pub use transport::{CopyDriver, CopyHandle, Head, Tail, Transport};
+pub use transport::{CopyDriver, CopyHandle, Head, Tail, TailEnd, Transport};
 pub use workers::{Place, Workers};

@@ -12,8 +12,17 @@ use curtail_kernel::{CopyId, Feedback, Outcome, Role, ServerId};
 use crate::failure::Failure;
 
 /// The rest of a response, as a future that resolves when the server is done with it. The result is
-/// the outcome, if the end of the response decides it, and `Err` if the response broke off.
-pub type Tail = Pin<Box<dyn Future<Output = Result<Option<Outcome>, Failure>> + Send>>;
+/// `Err` if the response broke off.
+pub type Tail = Pin<Box<dyn Future<Output = Result<TailEnd, Failure>> + Send>>;
+
+/// The end of the rest of a response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TailEnd {
+    /// The outcome, if the end of the response decides it.
+    pub outcome: Option<Outcome>,
+    /// The size of the whole response in bytes, without the head.
+    pub bytes: u64,
+}
 
 /// The response of a server: the complete response, or just its head.
 pub struct Head<R> {
@@ -26,6 +35,8 @@ pub struct Head<R> {
     pub push_back: Option<PushBack>,
     /// The load report of the server, if it sends one.
     pub feedback: Option<Feedback>,
+    /// The size of a complete response in bytes, without the head.
+    pub bytes: u64,
     /// The rest of the response. The server's slot stays occupied until the future completes.
     /// `None` if the response is complete.
     pub tail: Option<Tail>,
@@ -35,7 +46,7 @@ impl<R> Head<R> {
     /// Returns a complete, good response.
     pub fn whole(response: R) -> Self {
         let (push_back, feedback, tail) = (None, None, None);
-        Self { response, outcome: Outcome::Good, push_back, feedback, tail }
+        Self { response, outcome: Outcome::Good, push_back, feedback, bytes: 0, tail }
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
-use curtail_kernel::hedge::{Cancellation, Probabilistic};
-use curtail_kernel::{Policy, PolicyError};
+use curtail_kernel::hedge::IDEALIZED;
+use curtail_kernel::{Arguments, Policy, PolicyError};
 
 use crate::error::Error;
 
 /// A policy, or a yardstick for policies.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "an experiment has a handful of them")]
 pub enum Candidate {
     /// A policy of the kernel.
     Policy(Policy),
@@ -57,7 +58,8 @@ impl Candidate {
         Policy::parse(text, Some(unit_ns)).map(Self::Policy).map_err(|error| match error {
             // The kernel's list of policies does not include the simulated candidates.
             PolicyError::Unknown { .. } => {
-                Error::Policy(format!("{error}; or {}", Self::SIMULATED.join(", ")))
+                let why = format!("{error}; or {}", Self::SIMULATED.join(", "));
+                Error::UnknownPolicy { name: text.to_owned(), why }
             }
             PolicyError::Argument { .. } => Error::Policy(error.to_string()),
         })
@@ -67,8 +69,12 @@ impl Candidate {
     pub fn parse_all(names: &[String], unit_ns: u64) -> Result<Vec<Self>, Error> {
         let mut candidates: Vec<Self> = Vec::new();
         for name in names {
-            let candidate = Self::parse(name, unit_ns)
-                .map_err(|error| Error::Policy(format!("policy {name}: {error}")))?;
+            let candidate = Self::parse(name, unit_ns).map_err(|error| match error {
+                Error::UnknownPolicy { name, why } => {
+                    Error::UnknownPolicy { why: format!("policy {name}: {why}"), name }
+                }
+                error => Error::Policy(format!("policy {name}: {error}")),
+            })?;
             if candidates.contains(&candidate) {
                 return Err(Error::PolicyTwice { name: name.clone() });
             }
@@ -77,15 +83,20 @@ impl Candidate {
         Ok(candidates)
     }
 
-    /// Returns the kernel policy that the simulation runs. For [`Self::Idealized`] and
+    /// Whether hiccups cost nothing in the world of the candidate.
+    pub(crate) fn is_without_jitter(&self) -> bool {
+        *self == Self::O1
+    }
+
+    /// Returns the kernel policy that the simulation runs. For [`Self::Oracle`] and
     /// [`Self::Trained`] it is a policy with the same requirements.
     pub fn policy(&self) -> Policy {
         match *self {
             Self::Policy(policy) => policy,
             Self::O1 => Policy::PSQ,
             Self::Oracle => Policy::LEAST_OUTSTANDING,
-            Self::Idealized => Policy::from(Cancellation::Preemptive),
-            Self::Trained { .. } => Policy::from(Probabilistic { delay_ns: 0, probability: 0.0 }),
+            Self::Idealized => Policy::hedged(IDEALIZED.with(Arguments::NONE)),
+            Self::Trained { .. } => Policy::probabilistic(0, 0.0),
         }
     }
 }

@@ -25,6 +25,8 @@ pub enum Error {
     Arrivals(#[from] ArrivalsError),
     #[error("{0}")]
     Policy(String),
+    #[error("{why}")]
+    UnknownPolicy { name: String, why: String },
     #[error("policy {name} is given twice; remove one")]
     PolicyTwice { name: String },
     #[error("percentiles {}: {why}", shown(*.percentile))]

@@ -2,9 +2,8 @@
 
 use curtail_dist::{Distribution, seed};
 use curtail_kernel::hedge::Learner;
-use curtail_kernel::hedge::{Cancellation, Das, Laedge, Oracle};
 use curtail_kernel::{
-    Driver, HedgeSpec, Limits, NEVER_NS, Rng, Scheduler, Server, ServerId, Topology, Tuning,
+    Driver, Limits, NEVER_NS, Needs, Rng, Scheduler, Server, ServerId, Topology, Tuning,
 };
 use serde::{Deserialize, Serialize};
 
@@ -249,7 +248,7 @@ impl Setup<'_> {
 
     /// Returns J in the world of the candidate. There is no jitter for [`Candidate::O1`].
     pub(crate) fn jitter(&self) -> Option<&Distribution> {
-        self.experiment.jitter.as_ref().filter(|_| self.candidate != Candidate::O1)
+        self.experiment.jitter.as_ref().filter(|_| !self.candidate.is_without_jitter())
     }
 
     /// Returns the usual maximum number of copies per query: one if nothing hedges and nothing
@@ -273,35 +272,22 @@ impl Setup<'_> {
         servers.iter().enumerate().map(of).collect()
     }
 
-    pub(crate) fn wants_forecasts(&self) -> bool {
-        self.candidate == Candidate::Idealized
+    /// Returns what the candidate needs of its servers and of the simulator.
+    pub(crate) fn needs(&self) -> Needs {
+        self.candidate.policy().needs()
     }
 
     /// Returns one learner per client, because clients do not share what they learn. Empty if the
     /// policy does not learn.
-    pub(crate) fn learners(&self) -> Vec<Learner> {
+    pub(crate) fn learners(&self) -> Vec<Box<dyn Learner>> {
         let clients = self.experiment.shared.as_ref().map_or(1, |shared| shared.clients);
         (0..clients).filter_map(|_| self.candidate.policy().learner(&self.limits())).collect()
     }
 
     /// Returns how the stages of shared servers interrupt and stop jobs.
     pub(crate) fn mechanism(&self, shared: &Shared) -> Mechanism {
-        let chunk_ns = match self.candidate.policy().hedge() {
-            Some(HedgeSpec::Das(Das { preempts: false, .. })) => NEVER_NS,
-            _ => shared.chunk_ns,
-        };
+        let chunk_ns = if self.needs().finishing { NEVER_NS } else { shared.chunk_ns };
         Mechanism { chunk_ns, stop_ns: self.experiment.cancel_ns }
-    }
-
-    pub(crate) fn wants_starts(&self) -> bool {
-        matches!(self.candidate.policy().hedge(), Some(HedgeSpec::Tied(_)))
-    }
-
-    pub(crate) fn is_timed(&self) -> bool {
-        let policy = self.candidate.policy();
-        self.candidate.policy().learner(&self.limits()).is_some()
-            || policy.delay_ns().is_some()
-            || policy.rate().is_some()
     }
 
     pub(crate) fn check(&self) -> Result<(), Error> {
@@ -356,14 +342,7 @@ impl Setup<'_> {
             servers: vec![Server { slots: *slots }; servers.len()],
             groups: vec![(0..servers.len() as u32).map(ServerId).collect()],
         };
-        let (policy, limits) = (self.candidate.policy(), self.limits());
-        let driven = match self.candidate {
-            Candidate::Idealized => {
-                let hedge = Laedge::new(topology.groups.len(), Cancellation::Preemptive, Oracle);
-                policy.drive_with(hedge, &topology, limits, driver)
-            }
-            _ => policy.drive(&topology, limits, driver),
-        };
+        let driven = self.candidate.policy().drive(&topology, self.limits(), driver);
         driven.map_err(|error| Error::Unfit {
             policy: self.candidate.to_string(),
             why: error.to_string(),

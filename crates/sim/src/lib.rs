@@ -99,7 +99,6 @@ mod shard;
 mod shared;
 mod sink;
 mod stability;
-mod student;
 pub mod sweep;
 mod tally;
 mod train;

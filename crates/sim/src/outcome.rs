@@ -16,9 +16,9 @@ use crate::figures::{Figures, histogram, name};
 use crate::load::ServerLoad;
 use crate::shard::Accuracy;
 use crate::stability::{self, Unstable};
-use crate::student;
 use crate::tally::{Tally, Windowed};
 use crate::train::Trained;
+use curtail_stats::student;
 
 /// Checks that percentiles are above 0 and below 100 and have different names.
 pub fn check_percentiles(percentiles: &[f64]) -> Result<(), Error> {

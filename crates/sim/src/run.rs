@@ -165,7 +165,7 @@ fn through(
 
 /// Ends an epoch: each client's records from all shards go to its learner, and the learner's
 /// snapshot goes to all shards.
-fn teach(learners: &mut [Learner], records: &mut Vec<Record>, shards: &mut [impl Part]) {
+fn teach(learners: &mut [Box<dyn Learner>], records: &mut Vec<Record>, shards: &mut [impl Part]) {
     for (client, learner) in learners.iter_mut().enumerate() {
         records.clear();
         shards.iter_mut().for_each(|shard| shard.publish(client, records));

@@ -11,7 +11,8 @@
 //! of its runs, because a short run may look stable.
 
 use curtail_dist::Distribution;
-use curtail_kernel::{Core, HedgeSpec};
+use curtail_kernel::Core;
+use curtail_kernel::hedge::AllCopies;
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
 use crate::candidate::Candidate;
@@ -116,20 +117,19 @@ fn least_work(experiment: &Experiment, candidate: Candidate) -> f64 {
     let service = experiment.service.mean();
     let servers = experiment.servers.len().min(MOST_COPIES);
     let copies = match candidate {
-        Candidate::O1 => return service,
+        candidate if candidate.is_without_jitter() => return service,
         Candidate::Policy(policy) if policy.needs_cancellation() && !policy.pulls() => {
             return service;
         }
         // With a narrow gate, a query's other copies are sent only while no query is waiting.
-        Candidate::Policy(policy) if !policy.pulls() => match policy.hedge() {
-            Some(HedgeSpec::Naive(_)) => servers.min(2),
-            Some(HedgeSpec::Clone(_)) => servers,
-            _ => 1,
-        },
-        Candidate::Policy(_)
-        | Candidate::Idealized
-        | Candidate::Oracle
-        | Candidate::Trained { .. } => 1,
+        Candidate::Policy(policy) if !policy.pulls() => {
+            match policy.hedge().map(|hedge| hedge.of.builds.copies) {
+                Some(AllCopies::Two) => servers.min(2),
+                Some(AllCopies::EveryServer) => servers,
+                Some(AllCopies::One) | None => 1,
+            }
+        }
+        _ => 1,
     };
     copies as f64 * (service + experiment.jitter.as_ref().map_or(0.0, Distribution::mean))
 }

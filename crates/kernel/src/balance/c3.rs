@@ -11,35 +11,42 @@
 //! server that has a token. If no server has a token, the query waits. Among servers with equal
 //! scores it picks the least recently used one, to even out their load.
 
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::Pick;
+use super::pick::{NewPick, Pick, Wanted};
 use super::seen::{Estimate, Seen};
 use crate::Rng;
-use crate::id::{GroupId, ServerId};
-use crate::levels::{Avoid, Levels};
+use crate::descriptor::{Descriptor, Needs};
+use crate::id::ServerId;
+use crate::levels::Levels;
 use crate::time::Timestamp;
 use crate::tuning::Tuning;
 
-/// A pick that chooses the server with the lowest score.
-#[derive(Clone, Debug)]
-pub struct C3 {
+/// `c3`
+pub static C3: Descriptor<NewPick> = Descriptor::pick(
+    "c3",
+    "the server with the lowest score, computed from feedback and response times",
+    |_| Needs { copies: true, feedback: true, clients: true, waiting: true, ..Needs::NOTHING },
+    |topology, limits| {
+        let servers = topology.servers.len();
+        let sent = vec![Timestamp::default(); servers];
+        Box::new(LowestScore { seen: Seen::new(servers, limits.tuning), sent })
+    },
+);
+
+#[derive(Debug)]
+struct LowestScore {
     seen: Seen,
     /// The time of the last copy sent to each server.
     sent: Vec<Timestamp>,
 }
 
-impl C3 {
-    /// Creates a pick for this number of servers.
-    #[must_use]
-    pub fn new(servers: usize, tuning: Tuning) -> Self {
-        Self { seen: Seen::new(servers, tuning), sent: vec![Timestamp::default(); servers] }
-    }
-
+impl LowestScore {
     /// Returns Ψ of a server, in ns.
     fn psi(&self, server: ServerId, levels: Levels<'_>) -> f64 {
-        let Tuning { clients, score_exponent, .. } = *self.seen.tuning;
+        let Tuning { clients, score_exponent, .. } = self.seen.tuning;
         let own = f64::from(levels.outstanding(server)) * f64::from(clients);
         psi(&self.seen.estimate(server, levels.now()), own, score_exponent)
     }
@@ -47,7 +54,7 @@ impl C3 {
 
 /// Returns Ψ of a server for one client. `own` is the weighted number of the client's copies at the
 /// server.
-pub(super) fn psi(estimate: &Estimate, own: f64, exponent: u32) -> f64 {
+pub(crate) fn psi(estimate: &Estimate, own: f64, exponent: u32) -> f64 {
     let Estimate { response_ns, queue, service_ns, floor_ns } = *estimate;
     let (response_ns, service_ns) = (response_ns.max(floor_ns), service_ns.max(floor_ns));
     let expected = 1.0 + own + queue;
@@ -55,19 +62,10 @@ pub(super) fn psi(estimate: &Estimate, own: f64, exponent: u32) -> f64 {
     response_ns - service_ns + penalty * service_ns
 }
 
-impl Pick for C3 {
-    const OBSERVES: bool = true;
-    const READS_FEEDBACK: bool = true;
-
-    fn pick(
-        &mut self,
-        _: GroupId,
-        levels: Levels<'_>,
-        avoid: Avoid,
-        rng: &mut Rng,
-    ) -> Option<ServerId> {
+impl Pick for LowestScore {
+    fn pick(&mut self, copy: Wanted, levels: Levels<'_>, rng: &mut Rng) -> Option<ServerId> {
         let rank = |server: ServerId| (self.psi(server, levels), self.sent[server.index()]);
-        levels.least_by(rng, avoid, rank)
+        levels.least_by(rng, copy.avoid, rank)
     }
 
     fn started(&mut self, server: ServerId, now: Timestamp) {
@@ -76,10 +74,6 @@ impl Pick for C3 {
 
     fn score(&self, server: ServerId, levels: Levels<'_>) -> Option<f64> {
         Some(self.psi(server, levels))
-    }
-
-    fn ranks(&self) -> bool {
-        true
     }
 
     fn seen(&mut self) -> Option<&mut Seen> {

@@ -18,16 +18,26 @@
 //! Deviation: the average also decays when it is read, not only when a response arrives. So a
 //! server that was slow once is tried again after a few multiples of [`DECAY_NS`].
 
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::Pick;
+use super::pick::{Ended, NewPick, Pick, Wanted};
 use crate::Rng;
-use crate::id::{GroupId, ServerId};
-use crate::levels::{Avoid, Levels};
+use crate::descriptor::{Descriptor, Needs};
+use crate::id::ServerId;
+use crate::levels::Levels;
 use crate::math::decay;
 use crate::outcome::Outcome;
 use crate::time::Timestamp;
+
+/// `peak-ewma`
+pub static PEAK_EWMA: Descriptor<NewPick> = Descriptor::pick(
+    "peak-ewma",
+    "of two random servers, the one with the lower response time × copies",
+    |_| Needs { copies: true, ..Needs::NOTHING },
+    |topology, _| Box::new(PeakEwma::new(topology.servers.len())),
+);
 
 /// The time, in ns, in which an average decays to 1/e of its value if no response arrives. This is
 /// Finagle's default.
@@ -67,17 +77,14 @@ impl Average {
     }
 }
 
-/// A pick that draws two random servers and chooses the one with the lower cost.
-#[derive(Clone, Debug)]
-pub struct PeakEwma {
+#[derive(Debug)]
+struct PeakEwma {
     /// The average response time of each server.
     averages: Vec<Average>,
 }
 
 impl PeakEwma {
-    /// Creates a pick for this number of servers.
-    #[must_use]
-    pub fn new(servers: usize) -> Self {
+    fn new(servers: usize) -> Self {
         Self { averages: vec![Average::default(); servers] }
     }
 
@@ -101,20 +108,13 @@ impl PeakEwma {
 }
 
 impl Pick for PeakEwma {
-    const OBSERVES: bool = true;
-
-    fn pick(
-        &mut self,
-        _: GroupId,
-        levels: Levels<'_>,
-        avoid: Avoid,
-        rng: &mut Rng,
-    ) -> Option<ServerId> {
-        let [one, two] = levels.two(rng, avoid)?;
+    fn pick(&mut self, copy: Wanted, levels: Levels<'_>, rng: &mut Rng) -> Option<ServerId> {
+        let [one, two] = levels.two(rng, copy.avoid)?;
         Some(if self.cost(two, levels) < self.cost(one, levels) { two } else { one })
     }
 
-    fn ended(&mut self, server: ServerId, now: Timestamp, took_ns: u64, outcome: Option<Outcome>) {
+    fn ended(&mut self, copy: Ended) {
+        let Ended { server, now, took_ns, outcome, .. } = copy;
         let took_ns = took_ns as f64;
         let (took_ns, may_lower) = match outcome {
             Some(Outcome::Good) => (took_ns, true),
@@ -157,16 +157,19 @@ mod tests {
         let mut pick = PeakEwma::new(1);
         let server = ServerId(0);
         let average = |pick: &PeakEwma| pick.averages[0].at(Timestamp(10 * S));
-        pick.ended(server, Timestamp(0), 50_000_000, Some(Outcome::Good));
+        let end = |pick: &mut PeakEwma, now, took_ns, outcome| {
+            pick.ended(Ended { server, now: Timestamp(now), took_ns, outcome, bytes: 0 });
+        };
+        end(&mut pick, 0, 50_000_000, Some(Outcome::Good));
         let before = average(&pick);
         let failed = Some(Outcome::Failed(Fault::ConnectFailed));
         for outcome in [Some(Outcome::Refused), failed, Some(Outcome::Request), None] {
-            pick.ended(server, Timestamp(10 * S), 1, outcome);
+            end(&mut pick, 10 * S, 1, outcome);
             assert_eq!(average(&pick), before);
         }
-        pick.ended(server, Timestamp(10 * S), 900_000_000, None);
+        end(&mut pick, 10 * S, 900_000_000, None);
         assert_eq!(average(&pick), 9e8);
-        pick.ended(server, Timestamp(10 * S), 2_000_000_000, Some(Outcome::Local));
+        end(&mut pick, 10 * S, 2_000_000_000, Some(Outcome::Local));
         assert_eq!(average(&pick), 9e8);
     }
 }

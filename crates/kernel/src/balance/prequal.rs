@@ -22,16 +22,27 @@
 //! - A server whose last copy failed counts as hot. The source uses its own heuristics to avoid
 //!   sinkholes.
 
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::Pick;
+use super::pick::{Ended, NewPick, Pick, Wanted};
 use crate::Rng;
+use crate::descriptor::{Descriptor, Needs};
 use crate::event::Probed;
-use crate::id::{GroupId, ServerId};
-use crate::levels::{Avoid, Levels};
+use crate::id::ServerId;
+use crate::levels::Levels;
+use crate::order::Avoid;
 use crate::outcome::Outcome;
 use crate::time::Timestamp;
+
+/// `prequal`
+pub static PREQUAL: Descriptor<NewPick> = Descriptor::pick(
+    "prequal",
+    "the fastest server among those that probes found not to be busy",
+    |_| Needs { copies: true, probes: true, ..Needs::NOTHING },
+    |topology, _| Box::new(Prequal { newest: vec![NOTHING; topology.servers.len()], hot: 0.0 }),
+);
 
 /// r_probe: the number of probes per query.
 const PROBES: usize = 3;
@@ -68,9 +79,8 @@ const NOTHING: ProbeResult = ProbeResult {
     failed: Timestamp(0),
 };
 
-/// A pick that ranks servers by the results of probes, in hot–cold lexicographic order.
-#[derive(Clone, Debug)]
-pub struct Prequal {
+#[derive(Debug)]
+struct Prequal {
     /// The newest result of each server.
     newest: Vec<ProbeResult>,
     /// The estimated quantile of requests in flight.
@@ -78,12 +88,6 @@ pub struct Prequal {
 }
 
 impl Prequal {
-    /// Creates a pick for this number of servers.
-    #[must_use]
-    pub fn new(servers: usize) -> Self {
-        Self { newest: vec![NOTHING; servers], hot: 0.0 }
-    }
-
     /// The rank of a server: lower is better. `None` if the server has no valid result.
     fn rank(&self, server: ServerId, now: Timestamp) -> Option<(bool, u64)> {
         let ProbeResult { in_flight, latency_ns, at, uses, failed } = self.newest[server.index()];
@@ -94,17 +98,9 @@ impl Prequal {
 }
 
 impl Pick for Prequal {
-    const OBSERVES: bool = true;
-
-    fn pick(
-        &mut self,
-        _: GroupId,
-        levels: Levels<'_>,
-        avoid: Avoid,
-        rng: &mut Rng,
-    ) -> Option<ServerId> {
+    fn pick(&mut self, copy: Wanted, levels: Levels<'_>, rng: &mut Rng) -> Option<ServerId> {
         let (mut best, mut results) = (None, 0);
-        for server in levels.available().filter(|&server| !avoid.contains(server)) {
+        for server in levels.available().filter(|&server| !copy.avoid.contains(server)) {
             let Some(rank) = self.rank(server, levels.now()) else { continue };
             results += 1;
             if best.is_none_or(|(least, _)| rank < least) {
@@ -112,7 +108,7 @@ impl Pick for Prequal {
             }
         }
         let (Some((_, server)), true) = (best, results >= 2) else {
-            return levels.uniform(rng, avoid);
+            return levels.uniform(rng, copy.avoid);
         };
         let result = &mut self.newest[server.index()];
         result.in_flight = result.in_flight.saturating_add(1);
@@ -120,7 +116,7 @@ impl Pick for Prequal {
         Some(server)
     }
 
-    fn probes(&mut self, levels: Levels<'_>, rng: &mut Rng, mut probe: impl FnMut(ServerId)) {
+    fn probes(&mut self, levels: Levels<'_>, rng: &mut Rng, probe: &mut dyn FnMut(ServerId)) {
         let mut avoid = Avoid::NONE;
         for round in 0..PROBES.min(levels.servers().len()) {
             let Some(server) = levels.uniform(rng, avoid) else { return };
@@ -144,7 +140,8 @@ impl Pick for Prequal {
         self.hot = self.hot.max(0.0);
     }
 
-    fn ended(&mut self, server: ServerId, now: Timestamp, _: u64, outcome: Option<Outcome>) {
+    fn ended(&mut self, copy: Ended) {
+        let Ended { server, now, outcome, .. } = copy;
         let failed = match outcome {
             Some(Outcome::Good | Outcome::Request) => now,
             Some(Outcome::Refused | Outcome::Failed(_)) => now.after(FAILED_NS),

@@ -28,7 +28,6 @@
 //!   allow. So a server that claims to be idle and fast is sent more copies only to the extent that
 //!   its response times confirm the claim.
 
-use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -129,15 +128,14 @@ pub struct Seen {
     all: Averages,
     /// The number of servers that send feedback.
     reporting: u32,
-    /// Shared by all clones.
-    pub tuning: Arc<Tuning>,
+    /// The parameters of the averages and of the scores.
+    pub tuning: Tuning,
 }
 
 impl Seen {
     /// Creates averages without samples, for this number of servers.
     #[must_use]
     pub fn new(servers: usize, tuning: Tuning) -> Self {
-        let tuning = Arc::new(tuning);
         Self { servers: vec![NOTHING; servers], all: Averages::default(), reporting: 0, tuning }
     }
 

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::health::Blame;
+use crate::action::EjectReason;
 use crate::event::Arrive;
 use crate::id::{CopyId, GroupId, NONE, ServerId};
 use crate::time::Timestamp;
@@ -26,7 +26,7 @@ pub(crate) struct CopyState {
     /// do not count.
     pub(crate) judged: bool,
     pub(crate) beaten: bool,
-    /// Whether the copy has an entry in [`super::Core::copy_timers`].
+    /// Whether the copy has an entry in `Timers::copies`.
     pub(crate) timed: bool,
 }
 
@@ -192,6 +192,17 @@ impl Live<'_> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blame {
+    /// The query has not failed, or has failed only for reasons that are not evidence.
+    Nothing,
+    /// This server failed the query. A response from another server decides which of the two is at
+    /// fault.
+    Server(ServerId, EjectReason),
+    /// Two servers failed the query.
+    Request,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueryPhase {
     /// No such query.
     Ended,
@@ -210,10 +221,10 @@ pub(crate) struct QueryState {
     pub(crate) may_retry: bool,
     /// Number of retries. If two copies fail, the failure of the second one counts as a retry.
     pub(crate) retries: u8,
-    /// The arrival number of the query. Waiting queries are served in this order.
+    /// Number of failures of servers since the last retry.
     pub(crate) failures: u8,
     pub(crate) phase: QueryPhase,
-    /// Number of copies that may still win, up to [`super::Core::MOST_COPIES`].
+    /// Number of copies that may still win, up to `Core::MOST_COPIES`.
     pub(crate) copies: u8,
     /// The slot of the newest of these copies.
     pub(crate) first: u32,
@@ -250,6 +261,8 @@ impl QueryState {
 
     #[inline(always)]
     pub(crate) fn new(arrive: &Arrive, deadline: Timestamp, seq: u64) -> Self {
+        // Every field is written out, because the compiler would copy those of `..Self::ENDED`, which
+        // costs three instructions more.
         Self {
             seq,
             deadline,
@@ -270,7 +283,7 @@ impl QueryState {
         }
     }
 
-    /// Whether the query has an entry in [`super::Core::deadlines`].
+    /// Whether the query has an entry in `Timers::deadlines`.
     #[inline(always)]
     pub(crate) fn timed(&self) -> bool {
         self.deadline != Timestamp::NEVER

@@ -5,81 +5,61 @@ use alloc::vec::Vec;
 use core::num::NonZeroU64;
 
 use super::actions::Actions;
+use super::agenda::{Agenda, Timers};
 use super::budget::Budget;
 use super::copies::{Copies, QueryPhase, QueryState};
-use super::health::{Ejections, Health};
 use super::holds::Holds;
-use super::servers::{GroupState, ServerState, ServerView};
 use crate::Rng;
 use crate::action::{Action, Role, StartReason, StopReason};
-use crate::balance::Pick;
+use crate::balance::{Pick, Wanted};
 use crate::config::{Limits, Topology};
-use crate::heap::Heaps;
+use crate::descriptor::{Conduct, Needs};
 use crate::id::{CopyId, GroupId, NONE, QueryId, ServerId};
-use crate::levels::Avoid;
+use crate::levels::Levels;
+use crate::order::Avoid;
 use crate::rate::Rates;
+use crate::servers::{Ejections, GroupState, Health, ServerState, ServerView};
 use crate::time::{NEVER_NS, Timestamp};
 
 /// The state of a cell that does not depend on its policy.
 #[derive(Clone, Debug)]
 pub struct Core {
-    pub(crate) now: Timestamp,
-    pub(crate) limits: Limits,
-    pub(crate) rng: Rng,
-    pub(crate) servers: Vec<ServerState>,
+    pub(super) now: Timestamp,
+    pub(super) limits: Limits,
+    pub(super) conduct: Conduct,
+    pub(super) rng: Rng,
+    pub(super) servers: Vec<ServerState>,
     /// The load bias, in copies, of a server that the hedge biases: 1, or 0 if the hedge never
     /// biases a server. With a larger bias and many slots per server, a server in trouble would
     /// lose all its queries to its peers.
-    pub(crate) bias: u32,
-    pub(crate) groups: Vec<GroupState>,
+    pub(super) bias: u32,
+    pub(super) groups: Vec<GroupState>,
     /// Whether any group is large.
-    pub(crate) ordered: bool,
+    pub(super) ordered: bool,
     /// The groups of each server, with the server's index in the group. Sorted by server.
-    pub(crate) memberships: Vec<(GroupId, u32)>,
-    pub(crate) queries: Vec<QueryState>,
-    /// The expected cost of each query. It is kept only for hedges with
-    /// [`crate::hedge::Hedge::READS_HINTS`].
-    pub(crate) cost_hints: Vec<Option<NonZeroU64>>,
-    pub(crate) waiting: u32,
-    pub(crate) copies: Copies,
-    /// The deadlines of the queries.
-    pub(crate) deadlines: Heaps<Timestamp>,
-    /// The hedge timers of queries.
-    pub(crate) delays: Heaps<Timestamp>,
-    /// The attempt timers of copies, and the cancel timeouts of copies that were given up.
-    pub(crate) copy_timers: Heaps<Timestamp>,
-    /// The times at which the ejections of servers may end.
-    pub(crate) ejection_timers: Heaps<Timestamp>,
-    /// The times at which temporarily closed servers open again.
-    pub(crate) openings: Heaps<Timestamp>,
+    pub(super) memberships: Vec<(GroupId, u32)>,
+    pub(super) queries: Vec<QueryState>,
+    /// The expected cost of each query. It is kept only for policies that need it ([`Needs::hints`]).
+    pub(super) cost_hints: Vec<Option<NonZeroU64>>,
+    pub(super) waiting: u32,
+    pub(super) copies: Copies,
+    pub(super) timers: Timers,
     /// Slots of copies that were refused or failed before a good response would have arrived.
-    pub(crate) holds: Holds,
+    pub(super) holds: Holds,
     /// The time until which the driver has closed each server.
-    pub(crate) closed_until: Vec<Timestamp>,
+    pub(super) closed_until: Vec<Timestamp>,
     /// `None` if rates are not limited.
-    pub(crate) rates: Option<Box<Rates>>,
-    pub(crate) ejections: Vec<Ejections>,
-    pub(crate) arrivals: u64,
+    pub(super) rates: Option<Box<Rates>>,
+    pub(super) ejections: Vec<Ejections>,
+    pub(super) arrivals: u64,
     /// Whether any copy has been refused or has failed.
     pub(super) has_failed: bool,
-    pub(crate) retries: Budget,
+    pub(super) retries: Budget,
     /// The budget of duplicates. It is `None` if there is no limit.
-    pub(crate) hedges: Option<Budget>,
-    pub(crate) hedges_refused: u64,
-    pub(crate) out: Actions,
-    /// Servers that may have room.
-    pub(crate) freed: Vec<ServerId>,
-    /// Queries whose last copy failed, youngest first.
-    pub(crate) to_retry: Vec<QueryId>,
-    /// Queries that got a first copy. The hedge sees them only after the waiting queries have been
-    /// served as far as possible.
-    pub(crate) started: Vec<QueryId>,
-    /// Queries whose hedge timer is due. The hedge sees them after those in `started`.
-    pub(crate) timers_due: Vec<QueryId>,
-    /// The hedge sees these queries after those in `started`.
-    pub(crate) spare: Vec<ServerId>,
-    /// Groups in which a query began to wait, or still waits after a slot went to another group.
-    pub(crate) starved_groups: Vec<GroupId>,
+    pub(super) hedges: Option<Budget>,
+    pub(super) hedges_refused: u64,
+    pub(super) out: Actions,
+    pub(super) todo: Agenda,
 }
 
 /// A copy as a hedge sees it.
@@ -101,20 +81,22 @@ impl Core {
     /// The largest number of copies that a query may have at the same time.
     pub const MOST_COPIES: u8 = u8::MAX;
 
-    /// `biases`: whether the hedge biases servers. If it does, or if copies may be `light`, the
-    /// order of large groups needs more levels. `budgeted`: whether the hedge budget applies.
+    /// If the hedge biases servers, or if duplicates have a low priority, the order of large groups
+    /// needs more levels.
     pub(crate) fn new(
         topology: &Topology,
         gates: &[u32],
         limits: Limits,
-        (biases, light, budgeted, rng): (bool, bool, bool, Rng),
+        conduct: Conduct,
+        needs: Needs,
+        rng: Rng,
     ) -> Self {
         let most = topology.servers.iter().map(|server| server.slots).max().unwrap_or(1);
         let top = topology.servers.iter().zip(gates).map(|(s, gate)| most - s.slots + gate);
-        let bias = u32::from(biases);
-        let lift = if light { gates.iter().copied().max().unwrap_or(0) } else { 0 };
+        let bias = u32::from(conduct.biases);
+        let lift = if needs.priority { gates.iter().copied().max().unwrap_or(0) } else { 0 };
         let full = bias + lift + top.max().unwrap_or(1);
-        let limited = budgeted && limits.hedge_budget < 1.0;
+        let limited = needs.budget && limits.hedge_budget < 1.0;
         let mut memberships = Vec::new();
         for (group, members) in topology.groups.iter().enumerate() {
             let of = |(member, &server)| (server, (GroupId(group as u32), member as u32));
@@ -137,6 +119,7 @@ impl Core {
         let mut core = Self {
             now: Timestamp::default(),
             limits,
+            conduct,
             rng,
             servers,
             bias,
@@ -147,11 +130,7 @@ impl Core {
             cost_hints: Vec::new(),
             waiting: 0,
             copies: Copies::new(),
-            deadlines: Heaps::new(1),
-            delays: Heaps::new(1),
-            copy_timers: Heaps::new(1),
-            ejection_timers: Heaps::new(1),
-            openings: Heaps::new(1),
+            timers: Timers::new(),
             holds: Holds::new(),
             closed_until: alloc::vec![Timestamp::default(); topology.servers.len()],
             rates: None,
@@ -162,12 +141,7 @@ impl Core {
             hedges: limited.then(|| Budget::new(limits.hedge_budget, limits.hedge_burst)),
             hedges_refused: 0,
             out: Actions::new(),
-            freed: Vec::new(),
-            to_retry: Vec::new(),
-            started: Vec::new(),
-            timers_due: Vec::new(),
-            spare: Vec::new(),
-            starved_groups: Vec::new(),
+            todo: Agenda::default(),
         };
         for server in (0..topology.servers.len() as u32).map(ServerId) {
             core.servers[server.index()].tracked = core.keeps_books(server);
@@ -192,6 +166,16 @@ impl Core {
     /// Returns the run time of a copy that has just ended, in ns.
     pub(crate) fn ran_ns(&self, copy: CopyId) -> u64 {
         self.copies.ran_ns(copy, self.now)
+    }
+
+    /// Returns the generator of the cell.
+    pub(crate) fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+
+    /// Returns the number of queries that have arrived.
+    pub(crate) fn arrivals(&self) -> u64 {
+        self.arrivals
     }
 
     /// Returns the limits of the cell.
@@ -283,8 +267,8 @@ impl Core {
         state.may_duplicate && state.deadline > self.now
     }
 
-    /// Returns the expected cost of a live query. `None` for hedges that do not set
-    /// [`crate::hedge::Hedge::READS_HINTS`].
+    /// Returns the expected cost of a live query. `None` if it is unknown, or if the policy does not
+    /// need it ([`Needs::hints`]).
     #[must_use]
     pub fn cost_hint_of(&self, query: QueryId) -> Option<NonZeroU64> {
         self.cost_hints.get(query.index()).copied().flatten()
@@ -334,41 +318,53 @@ impl Core {
         Avoid([holds, state.avoid()])
     }
 
+    /// Returns the servers of a group, as a pick sees them.
     #[inline(always)]
-    pub(crate) fn pick<P: Pick>(
+    pub(super) fn levels(&self, group: GroupId) -> Levels<'_> {
+        Levels::of(&self.groups[group.index()], &self.servers, self.now)
+    }
+
+    #[inline(always)]
+    fn pick<P: Pick + ?Sized>(
         &mut self,
         pick: &mut P,
-        group: GroupId,
+        query: QueryId,
         avoid: Avoid,
     ) -> Option<ServerId> {
-        let levels = self.groups[group.index()].levels(&self.servers, self.now);
-        pick.pick(group, levels, avoid, &mut self.rng)
+        let group = self.queries[query.index()].group;
+        let levels = Levels::of(&self.groups[group.index()], &self.servers, self.now);
+        let cost_hint = self.cost_hint_of(query);
+        pick.pick(Wanted { group, avoid, cost_hint }, levels, &mut self.rng)
     }
 
     /// Picks a server for a query that waits or is to be retried.
-    pub(crate) fn choose<P: Pick>(&mut self, pick: &mut P, query: QueryId) -> Option<ServerId> {
-        self.pick(pick, self.group_of(query), self.avoid(query))
+    pub(super) fn choose<P: Pick + ?Sized>(
+        &mut self,
+        pick: &mut P,
+        query: QueryId,
+    ) -> Option<ServerId> {
+        self.pick(pick, query, self.avoid(query))
     }
 
     /// Picks a server for the second copy of a query. The caller has checked that the query may
     /// have a second copy, so none of its copies has failed. Also returns `None` if the query has
     /// lost its first copy.
     #[inline(always)]
-    pub(crate) fn choose_second<P: Pick>(
+    pub(crate) fn choose_second<P: Pick + ?Sized>(
         &mut self,
         pick: &mut P,
         query: QueryId,
     ) -> Option<ServerId> {
-        let QueryState { group, first, .. } = self.queries[query.index()];
+        let first = self.queries[query.index()].first;
         let holds = self.copies.try_get(first)?.server;
-        self.pick(pick, group, Avoid([Some(holds), None]))
+        self.pick(pick, query, Avoid([Some(holds), None]))
     }
 
     /// Sets the hedge timer of a query. It replaces any earlier one. If the time is in the past,
     /// the timer is due immediately.
     pub fn set_timer(&mut self, query: QueryId, at: Timestamp) {
-        self.delays.remove(0, query.0);
-        self.delays.insert(0, at.max(self.now), query.0);
+        self.timers.delays.remove(0, query.0);
+        self.timers.delays.insert(0, at.max(self.now), query.0);
     }
 
     /// Starts a copy. The server must have room, and must not hold another copy of the query.
@@ -423,14 +419,6 @@ impl Core {
         }
     }
 
-    pub(crate) fn is_settled(&self) -> bool {
-        let queries = [&self.to_retry, &self.started, &self.timers_due];
-        let servers = [&self.freed, &self.spare];
-        queries.iter().all(|list| list.is_empty())
-            && servers.iter().all(|list| list.is_empty())
-            && self.starved_groups.is_empty()
-    }
-
     #[inline(always)]
     pub(crate) fn actions(&self) -> &[Action] {
         self.out.list()
@@ -439,7 +427,7 @@ impl Core {
     pub(crate) fn set_deadline(&mut self, query: QueryId) {
         let state = &self.queries[query.index()];
         if state.timed() {
-            self.deadlines.insert(0, state.deadline, query.0);
+            self.timers.deadlines.insert(0, state.deadline, query.0);
         }
     }
 
@@ -448,14 +436,14 @@ impl Core {
         let until = self.now.after(ns);
         if until != Timestamp::NEVER {
             self.copies.get_mut(slot).timed = true;
-            self.copy_timers.insert(0, until, slot);
+            self.timers.copies.insert(0, until, slot);
         }
     }
 
     #[inline(always)]
     pub(crate) fn stop_copy_timer(&mut self, slot: u32) {
         if core::mem::take(&mut self.copies.get_mut(slot).timed) {
-            self.copy_timers.remove(0, slot);
+            self.timers.copies.remove(0, slot);
         }
     }
 }

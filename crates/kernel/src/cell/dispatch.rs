@@ -1,26 +1,33 @@
 //! Starts copies of queries that have waited or whose last copy failed. For arrivals, see `hot.rs`.
 
+use core::ops::DerefMut;
+
 use super::Cell;
 use super::copies::{QueryPhase, QueryState};
 use crate::action::{Action, FailReason, Role, ShedReason, StartReason};
 use crate::balance::Pick;
+use crate::descriptor::Compiled;
 use crate::hedge::Hedge;
 use crate::id::{QueryId, ServerId};
 
-impl<P: Pick, H: Hedge> Cell<P, H> {
+impl<P, H> Cell<P, H>
+where
+    P: DerefMut<Target: Pick + Compiled>,
+    H: DerefMut<Target: Hedge<P::Target> + Compiled>,
+{
     #[inline(always)]
     fn start_primary(&mut self, query: QueryId, server: ServerId, why: StartReason) {
         self.core.start(query, server, Role::Primary, why);
-        if H::HEDGES {
-            self.core.started.push(query);
+        if Self::HEDGES {
+            self.core.todo.started.push(query);
         }
     }
 
     #[inline(always)]
     pub(super) fn wait(&mut self, query: QueryId) {
         if self.core.enqueue(query) {
-            if self.hedge.preempts() {
-                self.core.starved_groups.push(self.core.queries[query.index()].group);
+            if Self::HEDGES && self.core.conduct.preempts {
+                self.core.todo.starved.push(self.core.queries[query.index()].group);
             }
         } else {
             self.shed(query, ShedReason::QueueFull);
@@ -33,9 +40,9 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     #[inline(never)]
     pub(super) fn settle(&mut self) -> &[Action] {
         loop {
-            if let Some(query) = self.core.to_retry.pop() {
+            if let Some(query) = self.core.todo.to_retry.pop() {
                 self.retry(query);
-            } else if let Some(server) = self.core.freed.pop() {
+            } else if let Some(server) = self.core.todo.freed.pop() {
                 self.fill(server);
             } else {
                 break;
@@ -48,25 +55,25 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     /// necessary to repeat an earlier step.
     #[inline(always)]
     pub(super) fn consult(&mut self) -> &[Action] {
-        if H::HEDGES {
-            while let Some(query) = self.core.started.pop() {
-                self.hedge.primary_started_late(&mut self.core, &mut self.pick, query);
+        if Self::HEDGES {
+            while let Some(query) = self.core.todo.started.pop() {
+                self.hedge.primary_started_late(&mut self.core, &mut *self.pick, query);
             }
-            while let Some(query) = self.core.timers_due.pop() {
-                debug_assert!(H::SETS_TIMERS, "a hedge that sets timers declares it");
+            while let Some(query) = self.core.todo.timers_due.pop() {
+                debug_assert!(Self::TIMERS, "a hedge that sets timers declares it");
                 // A timer that was set during the same event replaces the one that is due.
-                if self.core.is_live(query) && !self.core.delays.contains(query.0) {
-                    self.hedge.timer(&mut self.core, &mut self.pick, query);
+                if self.core.is_live(query) && !self.core.timers.delays.contains(query.0) {
+                    self.hedge.timer(&mut self.core, &mut *self.pick, query);
                 }
             }
-            while let Some(server) = self.core.spare.pop() {
+            while let Some(server) = self.core.todo.spare.pop() {
                 self.offer(server);
             }
-            while let Some(group) = self.core.starved_groups.pop() {
+            while let Some(group) = self.core.todo.starved.pop() {
                 self.hedge.starved(&mut self.core, group);
             }
         }
-        debug_assert!(self.core.is_settled(), "no step leaves work for an earlier one");
+        debug_assert!(self.core.todo.is_empty(), "no step leaves work for an earlier one");
         self.core.actions()
     }
 
@@ -88,7 +95,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.start_primary(query, server, why);
         // If a query waits although a server has room, the query avoids that server. Duplicates may
         // use that room now.
-        if H::HEDGES && failed.is_some() {
+        if Self::HEDGES && failed.is_some() {
             self.core.look_for_spare(group);
         }
     }
@@ -110,16 +117,16 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if self.core.waiting > 0 {
             self.fill_from_queue(server);
         }
-        if H::HEDGES && self.core.has_room(server) {
-            self.core.spare.push(server);
+        if Self::HEDGES && self.core.has_room(server) {
+            self.core.todo.spare.push(server);
         }
-        if self.hedge.preempts() {
+        if Self::HEDGES && self.core.conduct.preempts {
             // A slot that was freed for one group may have gone to another.
             let (from, to) = self.core.servers[server.index()].groups;
             for at in from..to {
                 let group = self.core.memberships[at as usize].0;
                 if self.core.waiting(group) > 0 {
-                    self.core.starved_groups.push(group);
+                    self.core.todo.starved.push(group);
                 }
             }
         }
@@ -127,7 +134,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
 
     #[inline(never)]
     fn fill_from_queue(&mut self, server: ServerId) {
-        if P::OBSERVES && self.pick.ranks() {
+        if Self::OBSERVES && self.needs.waiting {
             return self.serve_ranked(server);
         }
         self.serve_waiting(server, |_| true);
@@ -140,11 +147,11 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         while self.core.has_room(server)
             && let Some(mut query) = self.core.next_waiting(server)
         {
-            let mut best = self.core.choose(&mut self.pick, query).unwrap_or(server);
+            let mut best = self.core.choose(&mut *self.pick, query).unwrap_or(server);
             // An older query may be waiting for the server that the pick prefers.
             while let Some(older) = self.core.next_waiting(best).filter(|&other| other != query) {
                 query = older;
-                best = self.core.choose(&mut self.pick, query).unwrap_or(best);
+                best = self.core.choose(&mut *self.pick, query).unwrap_or(best);
             }
             self.serve(query, best);
         }
@@ -201,7 +208,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     /// Sends a retry to the server that the pick prefers, but serves older queries first.
     fn send_again(&mut self, query: QueryId) {
         let seq = self.core.queries[query.index()].seq;
-        while let Some(server) = self.core.choose(&mut self.pick, query) {
+        while let Some(server) = self.core.choose(&mut *self.pick, query) {
             let first = self.core.next_waiting(server);
             match first.filter(|&other| self.core.queries[other.index()].seq < seq) {
                 Some(older) => self.serve(older, server),
@@ -224,11 +231,11 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     /// Serves waiting queries while there is room, except those that are younger than the next
     /// query to be retried.
     fn thin_queue(&mut self) {
-        let next = self.core.to_retry.last();
+        let next = self.core.todo.to_retry.last();
         let next = next.map_or(u64::MAX, |query| self.core.queries[query.index()].seq);
         // The servers stay on the list, because the hedge has not seen them yet.
-        for at in (0..self.core.freed.len()).rev() {
-            self.serve_waiting(self.core.freed[at], |query| query.seq < next);
+        for at in (0..self.core.todo.freed.len()).rev() {
+            self.serve_waiting(self.core.todo.freed[at], |query| query.seq < next);
         }
     }
 

@@ -1,17 +1,23 @@
 //! Ends copies and queries. For the most common ends, see `hot.rs`.
 
+use core::ops::DerefMut;
+
 use super::Cell;
-use super::copies::{CopyState, QueryPhase, QueryState};
-use super::health::Blame;
+use super::copies::{Blame, CopyState, QueryPhase, QueryState};
 use crate::action::{Action, EjectReason, FailReason, StopReason};
-use crate::balance::Pick;
+use crate::balance::{Ended, Pick};
+use crate::descriptor::Compiled;
 use crate::event::Feedback;
 use crate::hedge::Hedge;
 use crate::id::{CopyId, NONE, QueryId, ServerId};
 use crate::outcome::Outcome;
 use crate::time::{NEVER_NS, Timestamp};
 
-impl<P: Pick, H: Hedge> Cell<P, H> {
+impl<P, H> Cell<P, H>
+where
+    P: DerefMut<Target: Pick + Compiled>,
+    H: DerefMut<Target: Hedge<P::Target> + Compiled>,
+{
     pub(super) fn responded(&mut self, copy: CopyId, outcome: Outcome) {
         let Some(&mut CopyState { query, .. }) = self.core.copies.find(copy) else { return };
         if query == NONE {
@@ -45,7 +51,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
 
     #[inline(always)]
     pub(super) fn observe_end(&mut self, copy: CopyId, outcome: Option<Outcome>) {
-        if P::OBSERVES
+        if Self::OBSERVES
+            && self.needs.copies
             && let Some(&CopyState { server, started, .. }) = self.core.copies.peek(copy)
         {
             let now = self.core.now;
@@ -53,7 +60,8 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             if outcome.is_some_and(Outcome::is_early) {
                 took_ns = took_ns.max(self.core.typical_ns(server));
             }
-            self.pick.ended(server, now, took_ns, outcome);
+            let bytes = self.take_received(copy);
+            self.pick.ended(Ended { server, now, took_ns, outcome, bytes });
             if let Some(outcome) = outcome {
                 self.core.adapt_rate(server, took_ns, outcome);
             }
@@ -72,7 +80,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             self.detach(copy.slot);
             self.hedge.recount(&self.core, QueryId(query));
             self.check_retry(QueryId(query));
-            if H::HEDGES {
+            if Self::HEDGES {
                 // The query may get a second copy again, and a server other than this one may be
                 // idle.
                 let group = self.core.group_of(QueryId(query));
@@ -80,7 +88,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             }
         }
         let server = self.release(copy.slot);
-        self.core.freed.push(server);
+        self.core.todo.freed.push(server);
     }
 
     pub(super) fn unwanted(&mut self, copy: CopyId) {
@@ -115,7 +123,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         let QueryState { phase, group, .. } = self.core.queries[query.index()];
         if phase == QueryPhase::Waiting {
             self.core.dequeue(query);
-            if H::HEDGES {
+            if Self::HEDGES {
                 self.core.look_for_spare(group);
             }
         }
@@ -127,14 +135,18 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     /// server have been ejected.
     #[inline(always)]
     pub(super) fn end(&mut self, query: QueryId, winner: Option<(CopyId, ServerId)>) -> bool {
-        let runs_on = H::HEDGES
-            && winner.is_some_and(|copy| self.hedge.answered(&mut self.core, query, copy));
+        let mut runs_on = false;
+        if Self::HEDGES
+            && let (Some((copy, server)), Some(learns)) = (winner, self.hedge.learns())
+        {
+            runs_on = learns.answered(&mut self.core, query, copy, server);
+        }
         let state = &mut self.core.queries[query.index()];
         let (first, timed, blame) = (state.first, state.timed(), state.blame);
         state.end();
         // Copies of a query that ended without a response are stopped. Losers are stopped unless
         // the policy lets them run on.
-        let stop = winner.is_none() || (self.hedge.cleans_up() && !runs_on);
+        let stop = winner.is_none() || (self.core.conduct.cleans_up && !runs_on);
         let ns = self.core.limits.cancel_timeout_ns;
         let mut slot = first;
         while slot != NONE {
@@ -155,16 +167,16 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             slot = next;
         }
         if timed {
-            self.core.deadlines.remove(0, query.0);
+            self.core.timers.deadlines.remove(0, query.0);
         }
         let blame_settled = winner.is_some() && blame != Blame::Nothing;
         if blame_settled {
             self.settle_blame(query, winner.map(|(_, server)| server));
         }
-        if H::SETS_TIMERS {
-            self.core.delays.remove(0, query.0);
+        if Self::TIMERS {
+            self.core.timers.delays.remove(0, query.0);
         }
-        if H::HEDGES {
+        if Self::HEDGES {
             self.hedge.ended(&self.core, query);
         }
         blame_settled
@@ -226,8 +238,9 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if queries[query.index()].copies == 0 {
             // The queries are sorted youngest first, because retries are taken from the end.
             let seq = queries[query.index()].seq;
-            let at = self.core.to_retry.partition_point(|other| queries[other.index()].seq > seq);
-            self.core.to_retry.insert(at, query);
+            let at =
+                self.core.todo.to_retry.partition_point(|other| queries[other.index()].seq > seq);
+            self.core.todo.to_retry.insert(at, query);
         }
     }
 
@@ -254,7 +267,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         let CopyState { query, server, stopping, timed, .. } = *self.core.copies.get(slot);
         debug_assert!(query == NONE, "detached before released");
         if timed {
-            self.core.copy_timers.remove(0, slot);
+            self.core.timers.copies.remove(0, slot);
         }
         if stopping {
             self.core.reclaim(server, -1);
@@ -266,7 +279,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         if holder.tracked {
             self.core.sort(server);
         }
-        if H::HEDGES {
+        if Self::HEDGES {
             self.hedge.released(&mut self.core, server, copy);
         }
         server
@@ -280,11 +293,11 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self.observe_end(copy, None);
         *self.core.out.next() = Action::Lose { copy };
         let server = self.release(slot);
-        self.core.freed.push(server);
+        self.core.todo.freed.push(server);
     }
 
     pub(super) fn feedback(&mut self, copy: CopyId, feedback: Feedback) {
-        if P::OBSERVES
+        if Self::OBSERVES
             && let Some(&CopyState { server, started, .. }) = self.core.copies.peek(copy)
         {
             let now = self.core.now;
@@ -306,19 +319,19 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     pub(super) fn tick(&mut self) {
         let now = self.core.now;
         let due = |first: Option<(Timestamp, u32)>| first.filter(|&(at, _)| at <= now);
-        while let Some((_, query)) = due(self.core.deadlines.first(0)) {
+        while let Some((_, query)) = due(self.core.timers.deadlines.first(0)) {
             self.expired(QueryId(query));
         }
-        while let Some((_, slot)) = due(self.core.copy_timers.first(0)) {
+        while let Some((_, slot)) = due(self.core.timers.copies.first(0)) {
             self.core.stop_copy_timer(slot);
             self.timed_out(slot);
         }
         self.end_ejections();
         self.core.end_holds();
         self.core.open_gates();
-        while let Some((_, query)) = due(self.core.delays.first(0)) {
-            self.core.delays.remove(0, query);
-            self.core.timers_due.push(QueryId(query));
+        while let Some((_, query)) = due(self.core.timers.delays.first(0)) {
+            self.core.timers.delays.remove(0, query);
+            self.core.todo.timers_due.push(QueryId(query));
         }
     }
 
@@ -334,7 +347,9 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
         if query == NONE {
             let id = self.core.copies.id(slot);
-            self.hedge.overran(&self.core, id);
+            if let Some(learns) = self.hedge.learns() {
+                learns.overran(&self.core, id);
+            }
         } else {
             self.copy_failed(slot, Some(EjectReason::Timeout));
         }

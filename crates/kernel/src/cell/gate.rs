@@ -27,10 +27,10 @@ impl Core {
     fn settle_opening(&mut self, server: ServerId) {
         let rate = self.rates.as_ref().map_or(Timestamp::default(), |rates| rates.next(server));
         let until = self.closed_until[server.index()].max(rate);
-        let was_closed = self.openings.remove(0, server.0);
+        let was_closed = self.timers.openings.remove(0, server.0);
         let closed = until > self.now;
         if closed {
-            self.openings.insert(0, until, server.0);
+            self.timers.openings.insert(0, until, server.0);
         }
         if was_closed != closed {
             self.move_gate(server);
@@ -98,7 +98,7 @@ impl Core {
     /// Whether the server is temporarily closed, whatever its health.
     #[must_use]
     pub fn is_closed(&self, server: ServerId) -> bool {
-        self.openings.contains(server.0)
+        self.timers.openings.contains(server.0)
     }
 
     fn move_gate(&mut self, server: ServerId) {
@@ -107,14 +107,14 @@ impl Core {
         state.set_open(state.is_open(), closed);
         // This includes a full server, because a hedge may make room on a server that has opened.
         if self.takes_copies(server) {
-            self.freed.push(server);
+            self.todo.freed.push(server);
         }
         self.sort(server);
     }
 
     /// Opens the servers that are due to open.
     pub(super) fn open_gates(&mut self) {
-        while let Some((at, server)) = self.openings.first(0)
+        while let Some((at, server)) = self.timers.openings.first(0)
             && at <= self.now
         {
             self.settle_opening(ServerId(server));
@@ -139,8 +139,8 @@ impl Core {
         rates.ended(server, self.now, took_ns, outcome);
         let until = self.closed_until[server.index()].max(rates.next(server));
         // If the opening is already due, the next tick handles it.
-        if until > self.now && self.openings.remove(0, server.0) {
-            self.openings.insert(0, until, server.0);
+        if until > self.now && self.timers.openings.remove(0, server.0) {
+            self.timers.openings.insert(0, until, server.0);
         }
     }
 

@@ -34,75 +34,19 @@
 //!
 //! Choice: a server in several groups is used for all of them while one of them is in panic mode.
 
+use core::ops::DerefMut;
+
 use super::Cell;
+use super::copies::Blame;
 use super::core::Core;
 use crate::action::{Action, EjectReason};
 use crate::balance::Pick;
 use crate::config::Limits;
+use crate::descriptor::Compiled;
 use crate::hedge::Hedge;
 use crate::id::{QueryId, ServerId};
+use crate::servers::{Health, Streak};
 use crate::time::Timestamp;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Health {
-    Up,
-    /// The server was ejected after consecutive failures.
-    Ejected,
-    /// Its probes fail.
-    Unhealthy,
-    /// The server accepts no connections. It may still finish its running copies.
-    Unreachable,
-    /// An operator is taking the server out of service.
-    Draining,
-    Down,
-}
-
-impl Health {
-    fn may_panic(self) -> bool {
-        matches!(self, Self::Ejected | Self::Unhealthy)
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Blame {
-    /// The query has not failed, or has failed only for reasons that are not evidence.
-    Nothing,
-    /// This server failed the query. A response from another server decides which of the two is at
-    /// fault.
-    Server(ServerId, EjectReason),
-    /// Two servers failed the query.
-    Request,
-}
-
-/// The numbers of failures and refusals since the last good response, and whether there was one.
-/// They are packed into one word, because the end of every good response sets them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Streak(u32);
-
-impl Streak {
-    const UNPROVEN: u32 = 1 << 31;
-    const REFUSAL: u32 = 1 << 16;
-    /// The maximum value of each of the two counts.
-    const MOST: u32 = 0x7fff;
-    pub(crate) const NEW: Self = Self(Self::UNPROVEN);
-    pub(crate) const GOOD: Self = Self(0);
-
-    /// Adds one failure or one refusal, depending on `unit`, and returns the number of that kind.
-    fn add(&mut self, unit: u32) -> u32 {
-        let count = |streak: u32| (streak / unit) & Self::MOST;
-        self.0 += if count(self.0) < Self::MOST { unit } else { 0 };
-        count(self.0)
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ejections {
-    count: u32,
-    /// The earliest time at which the current ejection may end.
-    until: Timestamp,
-    ended: Timestamp,
-    probed: bool,
-}
 
 impl Core {
     /// Sets the health of a server. Returns whether it changed.
@@ -115,7 +59,7 @@ impl Core {
         state.failures = Streak::NEW;
         self.drop_holds(server);
         if before == Health::Ejected {
-            self.ejection_timers.remove(0, server.0);
+            self.timers.ejections.remove(0, server.0);
         }
         let (from, to) = self.servers[server.index()].groups;
         for at in from..to {
@@ -146,7 +90,7 @@ impl Core {
         if state.is_open() == open {
             return;
         }
-        let closed = self.openings.contains(server.0);
+        let closed = self.timers.openings.contains(server.0);
         state.set_open(open, closed);
         self.sort(server);
         let (from, to) = self.servers[server.index()].groups;
@@ -157,11 +101,11 @@ impl Core {
             } else {
                 group.open -= 1;
                 // A query that avoided the only remaining server may go there now.
-                self.freed.extend_from_slice(&group.servers);
+                self.todo.freed.extend_from_slice(&group.servers);
             }
         }
         if open {
-            self.freed.push(server);
+            self.todo.freed.push(server);
         }
     }
 
@@ -194,7 +138,11 @@ impl Core {
     }
 }
 
-impl<P: Pick, H: Hedge> Cell<P, H> {
+impl<P, H> Cell<P, H>
+where
+    P: DerefMut<Target: Pick + Compiled>,
+    H: DerefMut<Target: Hedge<P::Target> + Compiled>,
+{
     pub(super) fn count_failure(&mut self, server: ServerId, why: EjectReason) {
         let Limits { eject_after, eject_after_refusals, .. } = self.core.limits;
         let (unit, many) = match why {
@@ -237,7 +185,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         ejections.probed = false;
         let until = ejections.until;
         if until > now && until != Timestamp::NEVER {
-            self.core.ejection_timers.insert(0, until, server.0);
+            self.core.timers.ejections.insert(0, until, server.0);
         }
     }
 
@@ -259,7 +207,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
         self.core.ejections[server.index()].ended = self.core.now;
         self.core.begin_ramp(server);
-        if H::BIASES {
+        if self.core.conduct.biases {
             self.core.bias(server, false);
         }
         *self.core.out.next() = Action::Restore { server };
@@ -267,10 +215,10 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
 
     /// Ends the ejections whose minimum time is over, if a probe has succeeded.
     pub(super) fn end_ejections(&mut self) {
-        while let Some((at, server)) = self.core.ejection_timers.first(0)
+        while let Some((at, server)) = self.core.timers.ejections.first(0)
             && at <= self.core.now
         {
-            self.core.ejection_timers.remove(0, server);
+            self.core.timers.ejections.remove(0, server);
             if self.core.ejections[server as usize].probed {
                 self.restore(ServerId(server));
             }

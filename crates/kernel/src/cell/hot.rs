@@ -8,21 +8,43 @@
 //! have to save registers for them. `examples/pair.rs` measures the cost.
 //!
 //! With `psq` and two replicas, a query costs 250 instructions (`cargo xtask bench bound`).
-//! [`Cell::finished_otherwise`] handles every kind of end correctly, but costs more.
+//! [`Cell::finished_otherwise`] handles every kind of end correctly, but costs more. If it handled
+//! all ends, and [`Cell::settle`] followed each of them, a query would cost, as counted by
+//! `examples/pair.rs` (policy, replicas, waiting queries):
+//!
+//! | pair | with the fast paths | without |
+//! |---|---|---|
+//! | `psq 2 0` | 250 | 514 |
+//! | `psq 512 10` | 741 | 931 |
+//! | `laedge 2 10` | 687 | 918 |
+//! | `rescue 2 10` | 2,053 | 2,299 |
+//! | `two-choices 2 0` | 571 | 782 |
+//! | `naive 2 0` | 1,005 | 1,359 |
+//!
+//! A request through the proxy takes about 17,700 instructions (`docs/measurements.md`), of which the
+//! fast paths save 1.5 %. A simulation spends most of its time in the kernel.
+
+use core::ops::DerefMut;
 
 use super::Cell;
-use super::copies::{CopyState, QueryPhase, QueryState};
-use super::health::{Blame, Streak};
+use super::copies::{Blame, CopyState, QueryPhase, QueryState};
 use crate::action::{Action, EjectReason, Role, ShedReason, StartReason};
-use crate::balance::Pick;
+use crate::balance::{Pick, Wanted};
+use crate::descriptor::Compiled;
 use crate::event::Arrive;
 use crate::hedge::Hedge;
 use crate::id::{CopyId, NONE, QueryId, ServerId};
-use crate::levels::Avoid;
+use crate::levels::Levels;
+use crate::order::Avoid;
 use crate::outcome::{Fault, Outcome};
+use crate::servers::Streak;
 use crate::time::NEVER_NS;
 
-impl<P: Pick, H: Hedge> Cell<P, H> {
+impl<P, H> Cell<P, H>
+where
+    P: DerefMut<Target: Pick + Compiled>,
+    H: DerefMut<Target: Hedge<P::Target> + Compiled>,
+{
     #[inline(always)]
     pub(super) fn arrive(&mut self, arrive: &Arrive) -> &[Action] {
         let core = &mut self.core;
@@ -34,7 +56,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
         let deadline = arrive.deadline.min(core.now.after(core.limits.timeout_ns));
         *query = QueryState::new(arrive, deadline, core.arrivals);
-        if H::READS_HINTS {
+        if Self::HINTS {
             core.cost_hints[arrive.query.index()] = arrive.cost_hint;
         }
         core.arrivals += 1;
@@ -43,8 +65,10 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         }
         // Every event settles the cell, so no server with room could serve a waiting query. A new
         // query that finds room therefore overtakes no other query.
-        let levels = core.groups[arrive.group.index()].levels(&core.servers, core.now);
-        let pick = self.pick.pick(arrive.group, levels, Avoid::NONE, &mut core.rng);
+        let levels = Levels::of(&core.groups[arrive.group.index()], &core.servers, core.now);
+        let &Arrive { group, cost_hint, .. } = arrive;
+        let wanted = Wanted { group, avoid: Avoid::NONE, cost_hint };
+        let pick = self.pick.pick(wanted, levels, &mut core.rng);
         let Some(server) = pick else { return self.not_started(arrive.query) };
         let copy = core.copies.add(arrive.query.0, NONE, server, core.now);
         query.attach(copy.slot);
@@ -53,7 +77,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         holder.inc_outstanding();
         let (role, why) = (Role::Primary, StartReason::Arrival);
         let books = timed || holder.tracked || core.limits.attempt_timeout_ns != NEVER_NS;
-        if H::HEDGES || P::OBSERVES || books {
+        if Self::HEDGES || Self::OBSERVES || books {
             *core.out.next() = Action::Start { copy, query, server, role, why };
             return self.started(query, server, copy.slot, books);
         }
@@ -64,7 +88,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     #[inline(never)]
     fn arrive_with_new_id(&mut self, arrive: &Arrive) -> &[Action] {
         self.core.queries.resize(arrive.query.index() + 1, QueryState::ENDED);
-        if H::READS_HINTS {
+        if Self::HINTS {
             self.core.cost_hints.resize(arrive.query.index() + 1, None);
         }
         self.arrive(arrive)
@@ -82,10 +106,10 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
                 core.track_start(server);
             }
         }
-        if H::HEDGES {
+        if Self::HEDGES {
             // No server with room could serve a waiting query. So nothing has to be settled before
             // the hedge sees the query or after its duplicate has started.
-            self.hedge.primary_started(core, &mut self.pick, query);
+            self.hedge.primary_started(core, &mut *self.pick, query);
         }
         self.core.actions()
     }
@@ -102,10 +126,10 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     fn not_started(&mut self, query: QueryId) -> &[Action] {
         self.core.set_deadline(query);
         self.wait(query);
-        if self.hedge.preempts() {
+        if Self::HEDGES && self.core.conduct.preempts {
             return self.consult();
         }
-        debug_assert!(self.core.is_settled(), "a query that waits leaves nothing else to do");
+        debug_assert!(self.core.todo.is_empty(), "a query that waits leaves nothing else to do");
         self.core.actions()
     }
 
@@ -136,7 +160,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         holder.is_well();
         let query = QueryId(id);
         let books = timed || query_timed || holder.tracked;
-        if H::HEDGES || P::OBSERVES || books || core.waiting > 0 {
+        if Self::HEDGES || Self::OBSERVES || books || core.waiting > 0 {
             *core.out.next() = Action::Answer { query, copy };
             return self.answered(query, server, copy, books);
         }
@@ -155,22 +179,24 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         books: bool,
     ) -> &[Action] {
         let core = &mut self.core;
-        if P::OBSERVES || (books && core.servers[server.index()].tracked) {
+        if Self::OBSERVES || (books && core.servers[server.index()].tracked) {
             core.servers[server.index()].took(core.copies.ran_ns(copy, core.now));
         }
         if books {
-            core.deadlines.remove(0, query.0);
-            core.copy_timers.remove(0, copy.slot);
+            core.timers.deadlines.remove(0, query.0);
+            core.timers.copies.remove(0, copy.slot);
             if core.servers[server.index()].tracked {
                 core.sort(server);
                 core.climb(server);
             }
         }
-        if H::SETS_TIMERS {
-            core.delays.remove(0, query.0);
+        if Self::TIMERS {
+            core.timers.delays.remove(0, query.0);
         }
-        if H::HEDGES {
-            self.hedge.answered(core, query, (copy, server));
+        if Self::HEDGES {
+            if let Some(learns) = self.hedge.learns() {
+                learns.answered(core, query, copy, server);
+            }
             self.hedge.ended(core, query);
             self.hedge.released(core, server, copy);
         }
@@ -182,10 +208,12 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     fn vacated(&mut self, server: ServerId, copy: CopyId, timed: bool, judged: bool) -> &[Action] {
         let core = &mut self.core;
         if timed {
-            core.copy_timers.remove(0, copy.slot);
+            core.timers.copies.remove(0, copy.slot);
         }
-        if H::HEDGES {
-            self.hedge.outlived(core, server, copy);
+        if Self::HEDGES
+            && let Some(learns) = self.hedge.learns()
+        {
+            learns.outlived(core, server, copy);
         }
         let holder = &mut core.servers[server.index()];
         holder.dec_outstanding();
@@ -197,7 +225,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
             core.sort(server);
             core.climb(server);
         }
-        if H::HEDGES {
+        if Self::HEDGES {
             self.hedge.released(core, server, copy);
         }
         self.settle_only(server)
@@ -206,12 +234,12 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     /// Does what [`Self::settle`] does, for an event that only freed room on a server.
     #[inline(always)]
     fn settle_only(&mut self, server: ServerId) -> &[Action] {
-        debug_assert!(self.core.is_settled(), "the server is all that there is to settle");
+        debug_assert!(self.core.todo.is_empty(), "the server is all that there is to settle");
         if self.core.waiting > 0 {
             self.fill(server);
             return self.consult();
         }
-        if H::HEDGES {
+        if Self::HEDGES {
             self.offer(server);
         }
         self.core.actions()
@@ -285,10 +313,10 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     /// ejected another.
     #[inline(never)]
     fn settle_after(&mut self, server: ServerId) -> &[Action] {
-        if self.core.is_settled() {
+        if self.core.todo.is_empty() {
             return self.settle_only(server);
         }
-        self.core.freed.push(server);
+        self.core.todo.freed.push(server);
         self.settle()
     }
 }

@@ -1,6 +1,7 @@
 //! A cell: the state machine that turns events into actions.
 
 mod actions;
+mod agenda;
 mod budget;
 mod copies;
 mod core;
@@ -10,15 +11,15 @@ mod gate;
 mod health;
 mod holds;
 mod hot;
+mod queues;
 mod ramp;
-mod servers;
+mod room;
 mod typical;
 
 pub use self::core::{CopyView, Core};
 pub(crate) use budget::Budget;
-pub use servers::ServerView;
-pub(crate) use servers::{GroupState, ServerState};
 
+use ::core::ops::{Deref, DerefMut};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -26,9 +27,11 @@ use crate::Rng;
 use crate::action::Action;
 use crate::balance::Pick;
 use crate::config::{ConfigError, Limits, Topology};
+use crate::descriptor::{Compiled, Needs};
 use crate::event::Event;
 use crate::hedge::{Hedge, Record, Snapshot};
-use crate::id::{GroupId, ServerId};
+use crate::id::{CopyId, GroupId, ServerId};
+use crate::levels::Levels;
 use crate::rate::Rates;
 use crate::time::Timestamp;
 
@@ -56,20 +59,14 @@ pub trait Scheduler: Send {
 
     /// For metrics: returns the number of queries that are probably stuck and wait for a second
     /// copy.
-    fn suspects(&self) -> u32 {
-        0
-    }
+    fn suspects(&self) -> u32;
 
     /// Returns the score by which the policy ranks a server, for metrics. Less is better. `None` if
     /// it keeps no score.
-    fn score(&self, _server: ServerId) -> Option<f64> {
-        None
-    }
+    fn score(&self, server: ServerId) -> Option<f64>;
 
-    /// Whether the policy uses the load that servers report ([`Event::Feedback`]).
-    fn reads_feedback(&self) -> bool {
-        false
-    }
+    /// Returns what the policy needs of its driver and its servers.
+    fn needs(&self) -> Needs;
 
     /// Appends the cell's records for the service's [`crate::hedge::Learner`] to `into`. It must be
     /// called once per epoch, because a cell keeps a bounded number of records.
@@ -79,15 +76,63 @@ pub trait Scheduler: Send {
     fn adopt(&mut self, snapshot: &Snapshot);
 }
 
-/// A set of servers, the groups that they serve, and a policy: a pick and a hedge.
-#[derive(Clone, Debug)]
+/// The parts of a cell's policy.
+#[derive(Debug)]
+pub struct Parts<P, H> {
+    /// Chooses the server for a copy: `Box<dyn Pick>`, or [`Inline`].
+    pub pick: P,
+    /// Decides when a query gets further copies: `Box<dyn Hedge>`, or [`Inline`].
+    pub hedge: H,
+    /// What both need.
+    pub needs: Needs,
+}
+
+/// A pick or a hedge for whose type a cell is compiled. The cell contains it rather than a pointer.
+#[derive(Debug)]
+pub struct Inline<T>(pub T);
+
+impl<T> Deref for Inline<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Inline<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+/// A set of servers, the groups that they serve, and a policy: a pick and a hedge. Its code is
+/// compiled for types of them ([`Inline`]), or for any (`Box<dyn Pick>`, `Box<dyn Hedge>`).
+#[derive(Debug)]
 pub struct Cell<P, H> {
     core: Core,
     pick: P,
     hedge: H,
+    needs: Needs,
+    /// The sizes of responses whose copies have not ended, if the pick needs them.
+    received: Vec<(CopyId, u64)>,
 }
 
-impl<P: Pick, H: Hedge> Cell<P, H> {
+impl<P, H> Cell<P, H>
+where
+    P: DerefMut<Target: Pick + Compiled>,
+    H: DerefMut<Target: Hedge<P::Target> + Compiled>,
+{
+    /// Whether the cell calls the hedge.
+    const HEDGES: bool = <H::Target as Compiled>::HEDGES;
+    /// Whether the hedge may set timers.
+    const TIMERS: bool = needs::<H::Target>().timers;
+    /// Whether the pick may observe copies. If so, the cell records all response times.
+    const OBSERVES: bool = needs::<P::Target>().copies;
+    /// Whether the cell keeps the expected costs of queries.
+    const HINTS: bool = needs::<P::Target>().hints | needs::<H::Target>().hints;
+
     /// Creates a cell whose server i may hold `gates[i]` copies. [`crate::Policy::build`] chooses
     /// the gates of named policies.
     ///
@@ -97,7 +142,7 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         topology: &Topology,
         gates: &[u32],
         limits: Limits,
-        (pick, hedge): (P, H),
+        parts: Parts<P, H>,
         rng: Rng,
     ) -> Result<Self, ConfigError> {
         topology.check()?;
@@ -109,20 +154,16 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
                 Topology::MAX_GATE
             )));
         }
-        Ok(Self {
-            core: Core::new(topology, gates, limits, (H::BIASES, H::LIGHT, H::BUDGETED, rng)),
-            pick,
-            hedge,
-        })
+        let Parts { pick, hedge, needs } = parts;
+        let core = Core::new(topology, gates, limits, hedge.conduct(), needs, rng);
+        Ok(Self { core, pick, hedge, needs, received: Vec::new() })
     }
 
-    /// Limits the rates. Rates require a pick that observes copies.
+    /// Limits the rates. Rates observe the events that picks observe.
     #[must_use]
     pub(crate) fn with_rates(mut self, rates: Option<Rates>) -> Self {
-        debug_assert!(
-            P::OBSERVES || rates.is_none(),
-            "rates observe the events that picks observe"
-        );
+        debug_assert!(Self::OBSERVES || rates.is_none(), "the cell observes copies");
+        self.needs.copies |= rates.is_some();
         for server in &mut self.core.servers {
             server.tracked |= rates.is_some();
         }
@@ -130,16 +171,24 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
         self
     }
 
-    /// Returns the hedge, for its counters.
-    pub fn hedge(&self) -> &H {
-        &self.hedge
-    }
-
     fn probe(&mut self, group: GroupId) {
         let Self { core, pick, .. } = self;
-        let levels = core.groups[group.index()].levels(&core.servers, core.now);
-        let probe = |server| *core.out.next() = Action::Probe { server };
-        pick.probes(levels, &mut core.rng, probe);
+        let levels = Levels::of(&core.groups[group.index()], &core.servers, core.now);
+        let mut probe = |server| *core.out.next() = Action::Probe { server };
+        pick.probes(levels, &mut core.rng, &mut probe);
+    }
+
+    fn receive(&mut self, copy: CopyId, bytes: u64) {
+        if self.needs.bytes && self.core.copies.peek(copy).is_some() {
+            self.take_received(copy);
+            self.received.push((copy, bytes));
+        }
+    }
+
+    /// Returns the size of the response of a copy that has ended. It is 0 if it is unknown.
+    fn take_received(&mut self, copy: CopyId) -> u64 {
+        let at = self.received.iter().position(|&(of, _)| of == copy);
+        at.map_or(0, |at| self.received.swap_remove(at).1)
     }
 
     #[inline(always)]
@@ -171,6 +220,10 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
                 self.feedback(copy, feedback);
                 return self.core.actions(); // there is nothing to settle
             }
+            Event::Received { copy, bytes } => {
+                self.receive(copy, bytes);
+                return self.core.actions();
+            }
             Event::Probed(probed) => {
                 self.pick.probed(self.core.now, probed);
                 return self.core.actions();
@@ -185,43 +238,54 @@ impl<P: Pick, H: Hedge> Cell<P, H> {
     }
 }
 
-impl<P: Pick + Send, H: Hedge + Send> Scheduler for Cell<P, H> {
+/// The needs that a cell compiled for this type considers: its own, or all if it is boxed.
+const fn needs<T: Compiled + ?Sized>() -> Needs {
+    match T::NEEDS {
+        Some(needs) => needs,
+        None => Needs { timers: true, copies: true, hints: true, ..Needs::NOTHING },
+    }
+}
+
+impl Compiled for dyn Pick {
+    const NEEDS: Option<Needs> = None;
+}
+
+impl Compiled for dyn Hedge {
+    const NEEDS: Option<Needs> = None;
+}
+
+impl<P, H> Scheduler for Cell<P, H>
+where
+    P: DerefMut<Target: Pick + Compiled> + Send,
+    H: DerefMut<Target: Hedge<P::Target> + Compiled> + Send,
+{
     #[inline(always)]
     fn handle(&mut self, now: Timestamp, event: &Event) -> &[Action] {
         self.core.now = self.core.now.max(now);
         self.core.out.clear();
-        if !P::OBSERVES {
+        if !Self::OBSERVES {
             return self.decide(event);
         }
         self.decide(event);
-        if let Event::Arrive(arrive) = event {
+        if self.needs.probes
+            && let Event::Arrive(arrive) = event
+        {
             self.probe(arrive.group);
         }
-        for action in self.core.out.list() {
-            match *action {
-                Action::Start { server, .. } => self.pick.started(server, self.core.now),
-                Action::Restore { server } => self.pick.restored(server),
-                _ => {}
+        if self.needs.copies {
+            for action in self.core.out.list() {
+                match *action {
+                    Action::Start { server, .. } => self.pick.started(server, self.core.now),
+                    Action::Restore { server } => self.pick.restored(server),
+                    _ => {}
+                }
             }
         }
         self.core.out.list()
     }
 
     fn next_deadline(&self) -> Timestamp {
-        let core = &self.core;
-        let timers = [
-            &core.deadlines,
-            &core.delays,
-            &core.copy_timers,
-            &core.ejection_timers,
-            &core.openings,
-            &core.holds.until,
-        ];
-        // Most heaps are empty. The length of a heap is stored next to its address, so nothing else
-        // is read for an empty heap.
-        let set = timers.into_iter().filter(|heap| !heap.are_empty());
-        let first = set.filter_map(|heap| heap.first(0));
-        first.map(|(at, _)| at).min().unwrap_or(Timestamp::NEVER)
+        self.core.timers.first(&self.core.holds.until)
     }
 
     fn core(&self) -> &Core {
@@ -233,21 +297,24 @@ impl<P: Pick + Send, H: Hedge + Send> Scheduler for Cell<P, H> {
     }
 
     fn score(&self, server: ServerId) -> Option<f64> {
-        let Core { groups, servers, now, .. } = &self.core;
-        let group = &groups[self.core.groups_of(server).next()?.index()];
-        self.pick.score(server, group.levels(servers, *now))
+        let group = self.core.groups_of(server).next()?;
+        self.pick.score(server, self.core.levels(group))
     }
 
-    fn reads_feedback(&self) -> bool {
-        self.pick.reads_feedback()
+    fn needs(&self) -> Needs {
+        self.needs
     }
 
     fn publish(&mut self, into: &mut Vec<Record>) {
-        self.hedge.publish(into);
+        if let Some(learns) = self.hedge.learns() {
+            learns.publish(into);
+        }
     }
 
     fn adopt(&mut self, snapshot: &Snapshot) {
-        self.hedge.adopt(snapshot);
+        if let Some(learns) = self.hedge.learns() {
+            learns.adopt(snapshot);
+        }
     }
 }
 
@@ -273,8 +340,8 @@ impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
         (**self).score(server)
     }
 
-    fn reads_feedback(&self) -> bool {
-        (**self).reads_feedback()
+    fn needs(&self) -> Needs {
+        (**self).needs()
     }
 
     fn publish(&mut self, into: &mut Vec<Record>) {

@@ -12,9 +12,7 @@
 
 use super::core::Core;
 use crate::id::ServerId;
-
-/// The value of [`super::ServerState::ramp`] for a server that is not in its ramp.
-pub(super) const DONE: u32 = u32::MAX;
+use crate::servers::NO_RAMP;
 
 impl Core {
     /// Starts the ramp of a server that is up again.
@@ -22,14 +20,14 @@ impl Core {
         // The server already counts as up.
         let alone = self.groups_of(server).any(|group| self.groups[group.index()].up == 1);
         let one_more = self.servers[server.index()].outstanding() + 1;
-        self.set_ramp(server, if alone { DONE } else { one_more });
-        self.freed.push(server);
+        self.set_ramp(server, if alone { NO_RAMP } else { one_more });
+        self.todo.freed.push(server);
     }
 
     /// Raises the limit of a server in its ramp after a good response.
     #[inline(always)]
     pub(super) fn climb(&mut self, server: ServerId) {
-        if self.servers[server.index()].ramp != DONE {
+        if self.servers[server.index()].ramp != NO_RAMP {
             self.climb_further(server);
         }
     }
@@ -40,7 +38,7 @@ impl Core {
         let state = &self.servers[server.index()];
         let ramp = state.ramp + 1;
         let is_done = ramp >= state.limit;
-        self.set_ramp(server, if is_done { DONE } else { ramp });
+        self.set_ramp(server, if is_done { NO_RAMP } else { ramp });
     }
 
     /// Sets the limit of the ramp. The caller looks for queries that wait for the server.
@@ -48,7 +46,7 @@ impl Core {
         let (books, closed) = (self.keeps_books(server), self.is_closed(server));
         let state = &mut self.servers[server.index()];
         state.ramp = ramp;
-        state.tracked = books || ramp != DONE;
+        state.tracked = books || ramp != NO_RAMP;
         state.set_open(state.is_open(), closed);
         self.sort(server);
     }

@@ -18,6 +18,7 @@
 
 use super::core::Core;
 use crate::id::ServerId;
+use crate::servers::GroupState;
 use crate::time::Timestamp;
 
 impl Core {
@@ -44,7 +45,7 @@ impl Core {
             self.keep_times();
         }
         let until = started.after(self.typical_ns(server));
-        let open = |group: &super::GroupState| group.open > 1;
+        let open = |group: &GroupState| group.open > 1;
         let may_go_elsewhere =
             self.groups_of(server).any(|group| open(&self.groups[group.index()]));
         if until > self.now && may_go_elsewhere {
@@ -70,7 +71,7 @@ impl Core {
             let server = self.holds.remove(hold);
             self.servers[server.index()].end_hold();
             self.sort(server);
-            self.freed.push(server);
+            self.todo.freed.push(server);
         }
     }
 
@@ -84,6 +85,6 @@ impl Core {
             self.servers[server.index()].end_hold();
         }
         self.sort(server);
-        self.freed.push(server);
+        self.todo.freed.push(server);
     }
 }

@@ -25,44 +25,48 @@
 //! Deviation: if a copy fails, the query's other copy counts as the retry, as everywhere in
 //! Curtail. This copy keeps its low priority.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::fmt;
 
-use super::Hedge;
+use super::rule::{Hedge, NewHedge};
 use crate::action::{Role, StartReason};
 use crate::balance::Pick;
 use crate::cell::Core;
-use crate::config::{Limits, Topology};
+use crate::descriptor::{Conduct, Descriptor, Needs};
 use crate::id::{CopyId, QueryId, ServerId};
-use crate::policy::{Args, Named, PolicyError};
 
-/// A hedge that sends a second copy with a low priority for every query.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Das {
-    /// Whether the loser is stopped.
-    pub purges: bool,
-    /// Whether a simulated server gives a duplicate's slot to a primary immediately.
-    pub preempts: bool,
-}
+/// `das`
+pub static DAS: Descriptor<NewHedge> = Descriptor {
+    name: "das",
+    forms: &["das", "das:nonpreemptive", "das:no-purge"],
+    about: "a second copy of every query, with a low priority at its server",
+    needs: |of| Needs {
+        cancellation: of.form != NO_PURGE,
+        priority: true,
+        finishing: of.form == NONPREEMPTIVE,
+        ..Needs::NOTHING
+    },
+    builds: NewHedge::push(|of, _| {
+        Box::new(Duplication { purges: of.form != NO_PURGE, duplicates: Vec::new() })
+    }),
+};
 
-/// The hedge that implements [`Das`].
-#[derive(Clone, Debug)]
-pub struct Duplication {
+const NONPREEMPTIVE: usize = 1;
+const NO_PURGE: usize = 2;
+
+#[derive(Debug)]
+struct Duplication {
     purges: bool,
     /// Whether the copy in each copy slot is a duplicate.
     duplicates: Vec<bool>,
 }
 
-impl Hedge for Duplication {
-    const BUDGETED: bool = false;
-    const LIGHT: bool = true;
-    const SETS_TIMERS: bool = false;
-
-    fn cleans_up(&self) -> bool {
-        self.purges
+impl<P: Pick + ?Sized> Hedge<P> for Duplication {
+    fn conduct(&self) -> Conduct {
+        Conduct { cleans_up: self.purges, ..Conduct::default() }
     }
 
-    fn primary_started<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
+    fn primary_started(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
         if !core.may_duplicate(query) {
             return;
         }
@@ -84,38 +88,5 @@ impl Hedge for Duplication {
         if was_duplicate == Some(true) {
             core.lighten(server, false);
         }
-    }
-}
-
-impl Named for Das {
-    type Hedge = Duplication;
-    const FORMS: &'static [&'static str] = &["das", "das:nonpreemptive", "das:no-purge"];
-    const LOW_PRIORITY: bool = true;
-
-    fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
-        let (purges, preempts) = match *args.list() {
-            [] => (true, true),
-            ["nonpreemptive"] => (true, false),
-            ["no-purge"] => (false, true),
-            _ => return Err(args.unknown()),
-        };
-        Ok(Self { purges, preempts })
-    }
-
-    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let version = match (self.purges, self.preempts) {
-            (true, true) => "",
-            (true, false) => ":nonpreemptive",
-            (false, _) => ":no-purge",
-        };
-        write!(f, "das{version}")
-    }
-
-    fn hedge(&self, _: &Topology, _: &Limits) -> Duplication {
-        Duplication { purges: self.purges, duplicates: Vec::new() }
-    }
-
-    fn needs_cancellation(&self) -> bool {
-        self.purges
     }
 }

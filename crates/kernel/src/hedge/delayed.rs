@@ -1,90 +1,159 @@
-//! Delayed hedge (d-Hedge): starts a second copy if the first has not responded after a fixed
-//! delay.
+//! Hedges that act if the first copy has not responded after a delay.
 //!
-//! Source: document 000 §2.5.2 and §4.6, 001 §2.3 (Dean and Barroso). With cleanup cancellation,
-//! the loser is stopped. Cost: O(log n) for the timer.
-//!
-//! Choices:
-//! - There are variants with and without cancellation. The best curves of the thesis match the
-//!   variant without cancellation.
-//! - The second copy executes the whole query from the beginning.
-//! - The delay is measured from the start of the first copy. In the source, the first copy starts
-//!   when the query arrives.
-//!
-//! Deviation: if no server has room when the delay ends, there is no second copy.
+//! Choices of all of them: the second copy executes the whole query from the beginning. The delay is
+//! measured from the start of the first copy. In the sources, the first copy starts when the query
+//! arrives. Deviation: if no server has room when the delay ends, there is no second copy. In the
+//! sources, queues are infinite. Cost: O(log n) for the timer.
 
-use alloc::format;
-use core::fmt;
+use alloc::boxed::Box;
 
-use super::{Hedge, duplicate, set_timer_after};
-use crate::action::StartReason;
+use super::learned_delay::{AfterLearnedDelay, DelayLearner};
+use super::rule::{Hedge, NewHedge, duplicate, set_timer_after};
+use crate::Rng;
+use crate::action::{StartReason, StopReason};
 use crate::balance::Pick;
 use crate::cell::Core;
-use crate::config::{Limits, Topology};
-use crate::duration;
+use crate::descriptor::{Arguments, Conduct, Descriptor, Needs};
 use crate::id::QueryId;
-use crate::policy::{Args, Named, PolicyError};
+use rand_core::Rng as _;
 
-/// A hedge that starts a second copy after a fixed delay.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Delayed {
-    /// The delay, in ns.
-    pub delay_ns: u64,
-    /// Whether the loser is stopped.
-    pub cleanup: bool,
+const TIMED: Needs = Needs { timers: true, budget: true, ..Needs::NOTHING };
+
+/// `delayed:D` (d-Hedge): starts a second copy after a fixed delay, or after one that is learned
+/// from traffic (`learned_delay.rs`).
+///
+/// Source: document 000 §2.5.2 and §4.6, 001 §2.3 (Dean and Barroso). With cleanup cancellation,
+/// the loser is stopped. Choice: there are variants with and without cancellation. The best curves
+/// of the thesis match the variant without cancellation.
+pub static DELAYED: Descriptor<NewHedge> = Descriptor {
+    name: "delayed",
+    forms: &["delayed:D[:cc]", "delayed:pN[:cc]"],
+    about: "a second copy after a delay, or after a percentile of recent response times",
+    needs: |of| Needs { cancellation: cleans_up(of), ..TIMED },
+    builds: NewHedge {
+        learner: |of, _, _| Some(Box::new(DelayLearner::new(of.percentile?))),
+        ..NewHedge::push(|of, _| match of.delay_ns {
+            Some(delay_ns) => Box::new(Delayed { delay_ns, cleans_up: cleans_up(of) }),
+            None => Box::new(AfterLearnedDelay::new(cleans_up(of))),
+        })
+    },
+};
+
+fn cleans_up(of: &Arguments) -> bool {
+    of.form % 2 == 1
 }
 
-impl Hedge for Delayed {
-    fn cleans_up(&self) -> bool {
-        self.cleanup
+/// `probabilistic:D:Q` (p-Hedge, SingleR): after a fixed delay, starts a second copy with a fixed
+/// probability.
+///
+/// Source: document 000 §2.5.2 and §4.6, 001 §2.3 (Kaler et al.). Losers run to completion.
+///
+/// Choices:
+/// - A random number is drawn when the delay ends, so queries that end earlier do not use the
+///   cell's generator.
+/// - The delay and the probability are trained elsewhere, on samples of response times.
+pub static PROBABILISTIC: Descriptor<NewHedge> = Descriptor {
+    name: "probabilistic",
+    forms: &["probabilistic:D:Q"],
+    about: "a second copy after a delay, with a probability",
+    needs: |_| TIMED,
+    builds: NewHedge::push(|of, _| {
+        Box::new(Probabilistic {
+            delay_ns: of.delay_ns.unwrap_or_default(),
+            probability: of.fraction.unwrap_or_default(),
+        })
+    }),
+};
+
+/// `app-timeout:D` (AppTO): restarts a query on another server after a fixed delay.
+///
+/// Source: document 003 §5.2 "Schemes" (Dean and Barroso): "the client purges the first request and
+/// issues its duplicate request to another replica (request restart)".
+///
+/// Choices:
+/// - The first copy is cancelled and the second one starts in the same step, without waiting until
+///   the first has stopped. So the query may run on two servers for a while, and only queries that
+///   may be duplicated are restarted. If there is no second copy, the first continues.
+/// - The first copy may still win until it has stopped, because its response is just as good. The
+///   loser is stopped (cleanup), whichever copy it is.
+/// - A query has one timeout: the second copy runs for as long as it takes. A query that is retried
+///   after a failure has no timeout.
+pub static APP_TIMEOUT: Descriptor<NewHedge> = Descriptor {
+    name: "app-timeout",
+    forms: &["app-timeout:D"],
+    about: "another copy in place of one that has not responded after a delay",
+    needs: |_| Needs { cancellation: true, ..TIMED },
+    builds: NewHedge {
+        without_cancellation: "delayed:D",
+        ..NewHedge::push(|of, _| Box::new(AppTimeout { delay_ns: of.delay_ns.unwrap_or_default() }))
+    },
+};
+
+#[derive(Debug)]
+struct Delayed {
+    delay_ns: u64,
+    cleans_up: bool,
+}
+
+impl<P: Pick + ?Sized> Hedge<P> for Delayed {
+    fn conduct(&self) -> Conduct {
+        Conduct { cleans_up: self.cleans_up, ..Conduct::default() }
     }
 
-    fn primary_started<P: Pick>(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
+    fn primary_started(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
         set_timer_after(core, query, self.delay_ns);
     }
 
-    fn timer<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
+    fn timer(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
         duplicate(core, pick, query, StartReason::Delay);
     }
 }
 
-impl Named for Delayed {
-    type Hedge = Self;
-    const FORMS: &'static [&'static str] = &["delayed:D[:cc]"];
+#[derive(Debug)]
+struct Probabilistic {
+    delay_ns: u64,
+    probability: f64,
+}
 
-    fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
-        let (delay, cleanup) = match *args.list() {
-            [delay] => (delay, false),
-            [delay, "cc"] => (delay, true),
-            _ => return Err(args.unknown()),
-        };
-        if delay.starts_with('p') {
-            // A percentile: [`super::LearnedDelay`] parses it.
-            return Err(args.unknown());
+impl<P: Pick + ?Sized> Hedge<P> for Probabilistic {
+    fn primary_started(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
+        set_timer_after(core, query, self.delay_ns);
+    }
+
+    fn timer(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
+        if toss(core.rng(), self.probability) {
+            duplicate(core, pick, query, StartReason::Delay);
         }
-        let delay_ns = args.delay(delay).map_err(|error| match error {
-            PolicyError::Argument { text, why } => {
-                PolicyError::Argument { text, why: format!("{why}, or a percentile, like p95") }
-            }
-            unknown @ PolicyError::Unknown { .. } => unknown,
-        })?;
-        Ok(Self { delay_ns, cleanup })
+    }
+}
+
+/// Returns true with the given probability: never at 0, always at 1.
+fn toss(rng: &mut Rng, probability: f64) -> bool {
+    // A random number from 0 up to, but excluding, 1. It has 53 random bits, which is the precision
+    // of a float.
+    let drawn = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+    drawn < probability
+}
+
+#[derive(Debug)]
+struct AppTimeout {
+    delay_ns: u64,
+}
+
+impl<P: Pick + ?Sized> Hedge<P> for AppTimeout {
+    fn conduct(&self) -> Conduct {
+        Conduct { cleans_up: true, ..Conduct::default() }
     }
 
-    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cleanup = if self.cleanup { ":cc" } else { "" };
-        write!(f, "delayed:{}{cleanup}", duration::format(self.delay_ns))
+    fn primary_started(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
+        set_timer_after(core, query, self.delay_ns);
     }
 
-    fn hedge(&self, _: &Topology, _: &Limits) -> Self {
-        *self
-    }
-
-    fn needs_cancellation(&self) -> bool {
-        self.cleanup
-    }
-
-    fn delay_ns(&self) -> Option<u64> {
-        Some(self.delay_ns)
+    fn timer(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
+        let Some(first) = core.copies_of(query).next() else { return };
+        if duplicate(core, pick, query, StartReason::Delay) {
+            core.stop(first.id, StopReason::Purge);
+            core.forbid_duplicates(query);
+        }
     }
 }

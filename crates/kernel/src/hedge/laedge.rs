@@ -5,8 +5,8 @@
 //! - *CC*: the loser is stopped when a copy wins (cleanup cancellation), and slots are assigned as
 //!   in Algorithm 2;
 //! - *CC+PC*: when a query waits and no server has room, a hedged query gives up one copy
-//!   (pre-emptive cancellation). The [`Predictor`] chooses the copy: with [`super::MostRecent`],
-//!   this is LÆDGE; with [`super::Oracle`], it is Idealized Hedge (Algorithms 1 and 2).
+//!   (pre-emptive cancellation). The `Predictor` chooses the copy: with [`MostRecent`],
+//!   this is LÆDGE; with `Oracle`, it is Idealized Hedge (Algorithms 1 and 2).
 //!
 //! Behind a gate wider than the slots, this is LÆDGE over JBSQ (001 §6): queries queue at the
 //! servers up to the gate, and duplicates start only in idle slots.
@@ -23,36 +23,56 @@
 //! - A pair is broken only for queries of its own group.
 //! - Age is measured from the start of the oldest live copy.
 
+use alloc::boxed::Box;
 use core::cmp::Reverse;
-use core::fmt;
 
-use super::Hedge;
-use super::predictor::{MostRecent, Predictor, Victim};
+use super::rule::{Hedge, NewHedge, Site};
 use crate::action::{Role, StartReason, StopReason};
 use crate::balance::Pick;
 use crate::cell::{CopyView, Core};
-use crate::config::{Limits, Topology};
+use crate::descriptor::{Arguments, Compiled, Conduct, Descriptor, Needs};
 use crate::heap::Heaps;
 use crate::id::{GroupId, QueryId, ServerId};
-use crate::policy::{Args, Gate, Named, PickSpec, PolicyError};
 use crate::time::Timestamp;
 use rand_core::Rng as _;
 
-/// Which copies are stopped. The variants are in the order of [`Named::FORMS`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cancellation {
-    /// No copy.
-    Plain,
-    /// Losers (CC).
-    Cleanup,
-    /// Both losers and duplicates whose slot is needed (CC+PC).
-    Preemptive,
-}
+/// `laedge`
+pub static LAEDGE: Descriptor<NewHedge> = Descriptor {
+    name: "laedge",
+    forms: &["laedge", "laedge:cc", "laedge:cc+pc"],
+    about: "a second copy of the oldest query whenever a server is idle",
+    needs: |of| Needs { cancellation: of.form != PLAIN, ..NEEDS },
+    builds: NewHedge {
+        simulation_cost: |of| if of.form == PREEMPTIVE { 3.5 } else { 2.5 },
+        ..NewHedge::pull(|of, site| Box::new(Laedge::named(of, site)))
+    },
+};
+
+/// Idealized Hedge: `laedge:cc+pc` with a perfect predictor. No name stands for it, because only a
+/// simulator can forecast.
+pub static IDEALIZED: Descriptor<NewHedge> = Descriptor {
+    name: "idealized",
+    forms: &["idealized"],
+    about: "laedge:cc+pc that knows when each copy ends",
+    needs: |_| Needs { cancellation: true, forecasts: true, ..NEEDS },
+    builds: NewHedge {
+        simulator_only: Some("needs to know when each copy will end"),
+        simulation_cost: |_| 4.5,
+        ..NewHedge::pull(|_, site| Box::new(Laedge::new(PREEMPTIVE, site, Oracle)))
+    },
+};
+
+const NEEDS: Needs = Needs { budget: true, ..Needs::NOTHING };
+
+/// The forms: which copies are stopped. None, losers (CC), or both losers and duplicates whose slot
+/// is needed (CC+PC).
+const PLAIN: usize = 0;
+const PREEMPTIVE: usize = 2;
 
 /// The load-aware hedge.
 #[derive(Clone, Debug)]
 pub struct Laedge<R> {
-    cancellation: Cancellation,
+    form: usize,
     predictor: R,
     /// The queries with one copy, by group, oldest first.
     singles: Heaps<Timestamp>,
@@ -61,10 +81,34 @@ pub struct Laedge<R> {
     pairs: Heaps<Reverse<u64>>,
 }
 
+impl Laedge<MostRecent> {
+    pub(crate) fn named(of: &Arguments, site: Site<'_>) -> Self {
+        Self::new(of.form, site, MostRecent)
+    }
+}
+
+impl Compiled for Laedge<MostRecent> {
+    const NEEDS: Option<Needs> = Some(NEEDS);
+}
+
 impl<R: Predictor> Laedge<R> {
-    /// Creates a hedge for this number of groups.
-    pub fn new(groups: usize, cancellation: Cancellation, predictor: R) -> Self {
-        Self { cancellation, predictor, singles: Heaps::new(groups), pairs: Heaps::new(groups) }
+    fn new(form: usize, site: Site<'_>, predictor: R) -> Self {
+        let groups = site.topology.groups.len();
+        Self { form, predictor, singles: Heaps::new(groups), pairs: Heaps::new(groups) }
+    }
+
+    #[inline(always)]
+    fn preempts(&self) -> bool {
+        self.form == PREEMPTIVE
+    }
+
+    #[inline(always)]
+    fn unlist(&mut self, core: &Core, query: QueryId) {
+        if self.singles.contains(query.0) {
+            self.singles.remove(core.group_of(query).index(), query.0);
+        } else if self.pairs.contains(query.0) {
+            self.pairs.remove(core.group_of(query).index(), query.0);
+        }
     }
 
     /// Adds a query to the list where it belongs. The query must not be in any list yet.
@@ -152,13 +196,14 @@ impl<R: Predictor> Laedge<R> {
         let Some((_, query)) = self.pairs.first_where(group.index(), of_use) else { return false };
         let query = QueryId(query);
         let victim = match self.victims(core, query) {
-            [Some(older), Some(_)] if core.rng.next_u32() & 1 == 0 => older,
+            [Some(older), Some(_)] if core.rng().next_u32() & 1 == 0 => older,
             [_, Some(newer)] => newer,
             [Some(older), None] => older,
             [None, None] => unreachable!("just found"),
         };
         core.stop(victim.id, StopReason::Preemption);
-        self.recount(core, query);
+        self.unlist(core, query);
+        self.list(core, query);
         true
     }
 }
@@ -167,7 +212,11 @@ impl<R: Predictor> Laedge<R> {
 /// The search for another server costs O(r). It is never needed with least-outstanding picks, or
 /// with gates as wide as the slots.
 #[inline(always)]
-fn idle_server<P: Pick>(core: &mut Core, pick: &mut P, query: QueryId) -> Option<ServerId> {
+fn idle_server<P: Pick + ?Sized>(
+    core: &mut Core,
+    pick: &mut P,
+    query: QueryId,
+) -> Option<ServerId> {
     let server = core.choose_second(pick, query)?;
     if core.has_idle_slot(server) {
         return Some(server);
@@ -177,34 +226,25 @@ fn idle_server<P: Pick>(core: &mut Core, pick: &mut P, query: QueryId) -> Option
     servers.find(|&other| other != holds && core.has_idle_slot(other))
 }
 
-impl<R: Predictor> Hedge for Laedge<R> {
-    const SETS_TIMERS: bool = false;
-
-    fn cleans_up(&self) -> bool {
-        self.cancellation != Cancellation::Plain
-    }
-
-    fn preempts(&self) -> bool {
-        self.cancellation == Cancellation::Preemptive
+impl<P: Pick + ?Sized, R: Predictor> Hedge<P> for Laedge<R> {
+    fn conduct(&self) -> Conduct {
+        let (cleans_up, preempts) = (self.form != PLAIN, self.preempts());
+        Conduct { cleans_up, preempts, ..Conduct::default() }
     }
 
     #[inline(always)]
     fn recount(&mut self, core: &Core, query: QueryId) {
-        self.ended(core, query);
+        self.unlist(core, query);
         self.list(core, query);
     }
 
     #[inline(always)]
     fn ended(&mut self, core: &Core, query: QueryId) {
-        if self.singles.contains(query.0) {
-            self.singles.remove(core.group_of(query).index(), query.0);
-        } else if self.pairs.contains(query.0) {
-            self.pairs.remove(core.group_of(query).index(), query.0);
-        }
+        self.unlist(core, query);
     }
 
     #[inline(always)]
-    fn primary_started<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
+    fn primary_started(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
         if !core.may_duplicate(query) {
             return;
         }
@@ -222,7 +262,7 @@ impl<R: Predictor> Hedge for Laedge<R> {
     }
 
     #[inline(always)]
-    fn primary_started_late<P: Pick>(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
+    fn primary_started_late(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
         if core.may_duplicate(query) {
             self.singles.insert(core.group_of(query).index(), core.now(), query.0);
         }
@@ -240,30 +280,63 @@ impl<R: Predictor> Hedge for Laedge<R> {
     }
 }
 
-impl Named for Cancellation {
-    type Hedge = Laedge<MostRecent>;
-    const FORMS: &'static [&'static str] = &["laedge", "laedge:cc", "laedge:cc+pc"];
-    const PICK: PickSpec = PickSpec::LeastOutstanding;
-    const GATE: Gate = Gate::Slots;
+/// The copy of a pair that is to be stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Victim {
+    /// The copy that started first.
+    Older,
+    /// The copy that started last.
+    Newer,
+    /// Either copy: they look the same, so one is chosen at random.
+    Either,
+}
 
-    fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
-        match *args.list() {
-            [] => Ok(Self::Plain),
-            ["cc"] => Ok(Self::Cleanup),
-            ["cc+pc"] => Ok(Self::Preemptive),
-            _ => Err(args.unknown()),
+/// A predictor's judgment of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judgment {
+    /// The copy to stop if one must be stopped.
+    pub victim: Victim,
+    /// How much longer the victim would run, in ns. The pair with the largest value is broken
+    /// first.
+    pub saves_ns: u64,
+}
+
+/// Predicts which copy of a hedged query would end later, and how much time stopping it would save.
+/// Pre-emptive cancellation with a perfect predictor *is* Idealized Hedge. With the age of the copies
+/// as the predictor, it is LÆDGE. Called when a pair forms and when a forecast about it arrives.
+pub trait Predictor: core::fmt::Debug + Send {
+    /// Judges a pair of copies.
+    fn judge(&self, older: &CopyView, newer: &CopyView) -> Judgment;
+}
+
+/// Predicts that the copy that started last will end last (document 001 §4, "LÆDGE with CC+PC").
+///
+/// Choice: if there are several pairs, the pair whose older copy has the longest lead is broken.
+#[derive(Clone, Debug, Default)]
+pub struct MostRecent;
+
+impl Predictor for MostRecent {
+    fn judge(&self, older: &CopyView, newer: &CopyView) -> Judgment {
+        let saves_ns = newer.started.since(older.started);
+        let victim = if saves_ns == 0 { Victim::Either } else { Victim::Newer };
+        Judgment { victim, saves_ns }
+    }
+}
+
+/// Predicts perfectly, from [`crate::Event::Forecast`]: the function *end(request)* of document 000,
+/// Algorithms 1 and 2, and §5.3. A pair without forecasts is judged as [`MostRecent`] would judge it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Oracle;
+
+impl Predictor for Oracle {
+    fn judge(&self, older: &CopyView, newer: &CopyView) -> Judgment {
+        if older.ends == Timestamp::NEVER || newer.ends == Timestamp::NEVER {
+            return MostRecent.judge(older, newer);
         }
-    }
-
-    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::FORMS[*self as usize])
-    }
-
-    fn hedge(&self, topology: &Topology, _: &Limits) -> Self::Hedge {
-        Laedge::new(topology.groups.len(), *self, MostRecent)
-    }
-
-    fn needs_cancellation(&self) -> bool {
-        *self != Self::Plain
+        if older.ends > newer.ends {
+            Judgment { victim: Victim::Older, saves_ns: older.ends.since(newer.ends) }
+        } else {
+            Judgment { victim: Victim::Newer, saves_ns: newer.ends.since(older.ends) }
+        }
     }
 }

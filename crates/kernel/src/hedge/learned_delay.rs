@@ -15,20 +15,17 @@
 //!
 //! Cost: O(log n) for the timer, O(1) per answered query, O(bins) per epoch; 4 KB per service.
 
-use core::fmt;
-
 use alloc::vec::Vec;
 
 use super::histogram::Histogram;
-use super::record::{Record, Records, Snapshot};
-use super::{Hedge, Learner, duplicate, set_timer_after};
+use super::learning::{Learner, Learns, Record, Records, Snapshot};
+use super::rule::{Hedge, duplicate, set_timer_after};
 use crate::NEVER_NS;
 use crate::action::StartReason;
 use crate::balance::Pick;
 use crate::cell::Core;
-use crate::config::{Limits, Topology};
+use crate::descriptor::Conduct;
 use crate::id::{CopyId, QueryId, ServerId};
-use crate::policy::{Args, Named, PolicyError};
 
 /// The number of ages that must be known before there is a delay: the smallest number that
 /// determines a 95th percentile. If it were higher, the tail of the first requests would not be
@@ -38,77 +35,43 @@ const OBSERVATIONS: u32 = 20;
 /// The number of ages that the histogram remembers. The usual percentiles need a thousand ages.
 const MEMORY: f32 = 1_024.0;
 
-/// A hedge that starts a second copy after a delay that is a percentile of recent ages.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LearnedDelay {
-    /// The percentile, above 0 and below 100.
-    pub percentile: f64,
-    /// Whether the loser is stopped.
-    pub cleanup: bool,
-}
-
-impl Named for LearnedDelay {
-    type Hedge = AfterLearnedDelay;
-    const FORMS: &'static [&'static str] = &["delayed:pN[:cc]"];
-
-    fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
-        let (delay, cleanup) = match *args.list() {
-            [delay] => (delay, false),
-            [delay, "cc"] => (delay, true),
-            _ => return Err(args.unknown()),
-        };
-        let percentile = delay.strip_prefix('p').ok_or_else(|| args.unknown())?;
-        Ok(Self { percentile: args.percentile(percentile)?, cleanup })
-    }
-
-    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cleanup = if self.cleanup { ":cc" } else { "" };
-        write!(f, "delayed:p{}{cleanup}", self.percentile)
-    }
-
-    fn hedge(&self, _: &Topology, _: &Limits) -> AfterLearnedDelay {
-        AfterLearnedDelay { delay_ns: NEVER_NS, cleanup: self.cleanup, records: Records::default() }
-    }
-
-    fn learner(&self, _: &Limits) -> Option<Learner> {
-        Some(Learner::Delay(DelayLearner::new(self.percentile)))
-    }
-
-    fn needs_cancellation(&self) -> bool {
-        self.cleanup
-    }
-}
-
-/// The hedge that implements [`LearnedDelay`] in one cell.
+/// The hedge of one cell.
 #[derive(Clone, Debug)]
-pub struct AfterLearnedDelay {
+pub(super) struct AfterLearnedDelay {
     /// The delay, which is [`NEVER_NS`] until the service has learned it.
     delay_ns: u64,
-    cleanup: bool,
+    cleans_up: bool,
     records: Records,
 }
 
-impl Hedge for AfterLearnedDelay {
-    fn cleans_up(&self) -> bool {
-        self.cleanup
+impl AfterLearnedDelay {
+    pub(super) fn new(cleans_up: bool) -> Self {
+        Self { delay_ns: NEVER_NS, cleans_up, records: Records::default() }
+    }
+}
+
+impl<P: Pick + ?Sized> Hedge<P> for AfterLearnedDelay {
+    fn conduct(&self) -> Conduct {
+        Conduct { cleans_up: self.cleans_up, ..Conduct::default() }
     }
 
-    fn primary_started<P: Pick>(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
+    fn primary_started(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
         if self.delay_ns != NEVER_NS {
             set_timer_after(core, query, self.delay_ns);
         }
     }
 
-    fn timer<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
+    fn timer(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
         duplicate(core, pick, query, StartReason::Delay);
     }
 
-    fn answered(
-        &mut self,
-        core: &mut Core,
-        query: QueryId,
-        (winner, _): (CopyId, ServerId),
-    ) -> bool {
+    fn learns(&mut self) -> Option<&mut dyn Learns> {
+        Some(self)
+    }
+}
+
+impl Learns for AfterLearnedDelay {
+    fn answered(&mut self, core: &mut Core, query: QueryId, winner: CopyId, _: ServerId) -> bool {
         let started = core.copies_of(query).map(|copy| copy.started).min();
         let age_ns = started.map_or(0, |started| core.now().since(started));
         // If the query had only one copy, that copy is no longer among the copies of the query.
@@ -148,15 +111,14 @@ impl DelayLearner {
             snapshot: Snapshot::NOTHING,
         }
     }
+}
 
-    /// The parameters that all cells use until the next epoch.
-    #[must_use]
-    pub fn snapshot(&self) -> &Snapshot {
+impl Learner for DelayLearner {
+    fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// Adds the records of an epoch, in the order of the cells.
-    pub fn absorb(&mut self, records: &[Record]) {
+    fn absorb(&mut self, records: &[Record]) {
         for record in records {
             if let Record::Answered { age_ns } = *record {
                 self.ages.add(age_ns);

@@ -1,19 +1,22 @@
 //! Builds the cells of a policy: their gates, their pick and their hedge.
 //!
 //! The combinations that simulations and proxies use most are compiled together with the loop of a
-//! [`Driver`]. Any other combination is a boxed cell, which costs a call per event.
+//! [`Driver`]. Any other combination is a boxed cell with a boxed pick and a boxed hedge, which costs
+//! a call per event and per hook.
 
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
+use core::ops::DerefMut;
 
-use super::{Gate, HedgeSpec, Named as _, PickSpec, Policy};
+use super::Policy;
 use crate::Rng;
-use crate::balance::{LeastOutstanding, Pick};
-use crate::cell::{Cell, Scheduler};
-use crate::config::{ConfigError, Limits, Topology};
-use crate::hedge::{Hedge, NoHedge};
-use crate::rate::{RateSpec, Rates};
+use crate::balance::{LEAST_OUTSTANDING, LeastOutstanding, NewPick, Pick};
+use crate::cell::{Cell, Inline, Parts, Scheduler};
+use crate::config::{ConfigError, Gate, Limits, Topology};
+use crate::descriptor::{Compiled, Needs, Part};
+use crate::hedge::{Hedge, LAEDGE, Laedge, NoHedge, RESCUE, Rescue, Site};
+use crate::rate::{NewRate, Rates};
 
 /// A driver that can drive the cells of any policy.
 pub trait Driver {
@@ -91,80 +94,62 @@ impl Policy {
             )));
         }
         let gates = self.gates(topology, &limits)?;
-        let Self { pick, rate, .. } = *self;
-        let maker = Maker { topology, gates: &gates, pick, rate, limits, driver };
-        match (self.pick, self.hedge) {
-            (_, hedge) if rate.is_some() => match hedge {
-                Some(hedge) => hedge.drive(maker),
-                None => maker.drive_boxed(NoHedge),
-            },
-            (PickSpec::LeastOutstanding, None) => maker.drive(LeastOutstanding, NoHedge),
-            (PickSpec::LeastOutstanding, Some(HedgeSpec::Laedge(cancellation))) => {
-                maker.drive(LeastOutstanding, cancellation.hedge(topology, &limits))
-            }
-            (PickSpec::LeastOutstanding, Some(HedgeSpec::Rescue(version))) => {
-                maker.drive(LeastOutstanding, version.hedge(topology, &limits))
-            }
-            (PickSpec::LeastOutstanding, Some(HedgeSpec::Slotless(slotless))) => {
-                maker.drive(LeastOutstanding, slotless.hedge(topology, &limits))
-            }
-            (_, None) => maker.drive_boxed(NoHedge),
-            (_, Some(hedge)) => hedge.drive(maker),
+        let Self { gate, rate, pick, hedge } = *self;
+        let site = Site { topology, limits: &limits, gate };
+        let maker = Maker { site, gates: &gates, pick, rate, needs: self.needs(), driver };
+        let has_pair = rate.is_none() && pick.is(&LEAST_OUTSTANDING);
+        let Some(hedge) = hedge else {
+            let none = || Inline(NoHedge);
+            return if has_pair { maker.drive(none) } else { maker.drive_boxed(none) };
+        };
+        let Part { of, arguments } = hedge;
+        if has_pair && hedge.is(&LAEDGE) {
+            maker.drive(|| Inline(Laedge::named(&arguments, site)))
+        } else if has_pair && hedge.is(&RESCUE) {
+            maker.drive(|| Inline(Rescue::named(&arguments, site)))
+        } else {
+            maker.drive_boxed(|| (of.builds.hedge)(&arguments, site))
         }
     }
 }
 
-impl Policy {
-    /// Creates cells behind this policy's gate, but with another hedge, and passes them to a
-    /// driver. This is for reference hedges that use more information than a policy may have.
-    ///
-    /// # Errors
-    /// See [`Self::build`].
-    pub fn drive_with<D: Driver>(
-        &self,
-        hedge: impl Hedge + Clone + Send + 'static,
-        topology: &Topology,
-        limits: Limits,
-        driver: D,
-    ) -> Result<D::Output, ConfigError> {
-        let gates = self.gates(topology, &limits)?;
-        let Self { pick, rate, .. } = *self;
-        Maker { topology, gates: &gates, pick, rate, limits, driver }.drive_boxed(hedge)
-    }
-}
-
-pub(super) struct Maker<'a, D> {
-    pub(super) topology: &'a Topology,
+struct Maker<'a, D> {
+    site: Site<'a>,
     gates: &'a [u32],
-    pick: PickSpec,
-    rate: Option<RateSpec>,
-    pub(super) limits: Limits,
+    pick: Part<NewPick>,
+    rate: Option<Part<NewRate>>,
+    needs: Needs,
     driver: D,
 }
 
 impl<D: Driver> Maker<'_, D> {
-    fn drive<P, H>(self, pick: P, hedge: H) -> Result<D::Output, ConfigError>
+    /// Drives cells that are compiled for `least-outstanding` and a hedge.
+    fn drive<H>(self, hedge: impl Fn() -> Inline<H>) -> Result<D::Output, ConfigError>
     where
-        P: Pick + Clone + Send + 'static,
-        H: Hedge + Clone + Send + 'static,
+        H: Hedge<LeastOutstanding> + Compiled + 'static,
     {
-        let Self { topology, gates, limits, driver, .. } = self;
-        let cell =
-            move |rng| Cell::new(topology, gates, limits, (pick.clone(), hedge.clone()), rng);
+        let Self { site, gates, needs, driver, .. } = self;
+        let cell = |rng| {
+            let parts = Parts { pick: Inline(LeastOutstanding), hedge: hedge(), needs };
+            Cell::new(site.topology, gates, *site.limits, parts, rng)
+        };
         cell(crate::rng(0))?;
         Ok(driver.drive(|rng| cell(rng).expect("one was made of the same")))
     }
 
-    pub(super) fn drive_boxed<H>(self, hedge: H) -> Result<D::Output, ConfigError>
+    /// Drives boxed cells with any pick.
+    fn drive_boxed<H>(self, hedge: impl Fn() -> H) -> Result<D::Output, ConfigError>
     where
-        H: Hedge + Clone + Send + 'static,
+        H: DerefMut<Target: Hedge + Compiled> + Send + 'static,
     {
-        let Self { topology, gates, pick, rate, limits, driver } = self;
-        let pick = pick.pick(topology, &limits);
-        let rates = rate.map(|spec| Rates::new(spec, limits.tuning, topology.servers.len()));
-        let cell = move |rng| {
-            let cell = Cell::new(topology, gates, limits, (pick.clone(), hedge.clone()), rng);
-            cell.map(|cell| cell.with_rates(rates.clone()))
+        let Self { site, gates, pick, rate, needs, driver } = self;
+        let Site { topology, limits, .. } = site;
+        let cell = |rng| {
+            let pick: Box<dyn Pick> = (pick.of.builds)(topology, limits);
+            let parts = Parts { pick, hedge: hedge(), needs };
+            let cell = Cell::new(topology, gates, *limits, parts, rng);
+            let rates = |how| Rates::new(how, limits.tuning, topology.servers.len());
+            cell.map(|cell| cell.with_rates(rate.map(rates)))
         };
         cell(crate::rng(0))?;
         let boxed =

@@ -8,11 +8,13 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::{Gate, HedgeSpec, PickSpec, Policy};
-use crate::config::Topology;
+use super::Policy;
+use crate::balance::{C3, LEAST_OUTSTANDING, PICKS};
+use crate::config::{Gate, Topology};
+use crate::descriptor::{Arguments, Descriptor, Part};
 use crate::duration;
-use crate::hedge::Slotless;
-use crate::rate::RateSpec;
+use crate::hedge::{HEDGES, NewHedge};
+use crate::rate::{LITERAL, RATES};
 
 /// The part of a name that turns rate limits off. Bare names have no rate limits, either.
 const UNPACED: &str = "unpaced";
@@ -48,9 +50,8 @@ impl fmt::Display for PolicyError {
 
 impl core::error::Error for PolicyError {}
 
-/// A name and its arguments: `delayed:15ms:cc` has two arguments.
-#[derive(Debug)]
-pub struct Args<'a> {
+/// A part of a name and its arguments: `delayed:15ms:cc` has two arguments.
+struct Args<'a> {
     /// The whole policy as it was written, for error messages.
     text: &'a str,
     unit_ns: Option<u64>,
@@ -64,19 +65,7 @@ impl<'a> Args<'a> {
         Self { text, unit_ns, name: list.next().unwrap_or(part), list: list.collect() }
     }
 
-    /// The arguments, in order.
-    #[must_use]
-    pub fn list(&self) -> &[&'a str] {
-        &self.list
-    }
-
-    pub(super) fn is_named(&self, forms: &[&str]) -> bool {
-        forms.iter().any(|form| form.split([':', '[']).next() == Some(self.name))
-    }
-
-    /// The error for arguments that the name does not take.
-    #[must_use]
-    pub fn unknown(&self) -> PolicyError {
+    fn unknown(&self) -> PolicyError {
         PolicyError::Unknown { text: self.text.to_string() }
     }
 
@@ -93,10 +82,7 @@ impl<'a> Args<'a> {
     }
 
     /// Parses a number from 0 to 1.
-    ///
-    /// # Errors
-    /// The value is not such a number.
-    pub fn fraction(&self, value: &str) -> Result<f64, PolicyError> {
+    fn fraction(&self, value: &str) -> Result<f64, PolicyError> {
         // Excludes −0, because it would be printed with its sign.
         let fits = |value: &f64| value.is_sign_positive() && *value <= 1.0;
         value.parse().ok().filter(fits).ok_or_else(|| {
@@ -105,10 +91,7 @@ impl<'a> Args<'a> {
     }
 
     /// Parses a percentile above 0 and below 100.
-    ///
-    /// # Errors
-    /// The value is not such a percentile.
-    pub fn percentile(&self, value: &str) -> Result<f64, PolicyError> {
+    fn percentile(&self, value: &str) -> Result<f64, PolicyError> {
         let fits = |value: &f64| *value > 0.0 && *value < 100.0;
         value.parse().ok().filter(fits).ok_or_else(|| {
             self.wrong(format!(
@@ -118,11 +101,8 @@ impl<'a> Args<'a> {
     }
 
     /// Parses a delay, in ns. A delay without a unit is a multiple of the caller's unit, if there
-    /// is one.
-    ///
-    /// # Errors
-    /// The text is not a delay.
-    pub fn delay(&self, text: &str) -> Result<u64, PolicyError> {
+    /// is one. `or` follows the reason of an error.
+    fn delay(&self, text: &str, or: &str) -> Result<u64, PolicyError> {
         if let Some(unit) = self.unit_ns
             && let Ok(multiple) = text.parse::<f64>()
         {
@@ -131,7 +111,47 @@ impl<'a> Args<'a> {
                 return Ok(ns as u64);
             }
         }
-        duration::parse(text).map_err(|why| self.wrong(why.to_string()))
+        duration::parse(text).map_err(|why| self.wrong(format!("{why}{or}")))
+    }
+
+    /// Finds the part with this name, and the form with these arguments.
+    fn find<B>(&self, all: &[&'static Descriptor<B>]) -> Result<Part<B>, PolicyError> {
+        let found = all.iter().find(|of| of.name == self.name).ok_or_else(|| self.unknown())?;
+        Ok(found.with(self.arguments(found)?))
+    }
+
+    fn arguments<B>(&self, of: &Descriptor<B>) -> Result<Arguments, PolicyError> {
+        let percentiles = of.forms.iter().any(|form| form.contains("pN"));
+        let fits = |piece: &str, given: &str| match piece {
+            "pN" => given.starts_with('p'),
+            // The simulator trains the delay `auto` of a probability.
+            "D" => !(percentiles && given.starts_with('p') || given == "auto" && of.has("Q")),
+            "Q" => true,
+            word => word == given,
+        };
+        for (form, mut pieces) in of.pieces() {
+            if pieces.next() != Some(self.name)
+                || pieces.clone().count() != self.list.len()
+                || !pieces.clone().zip(&self.list).all(|(piece, given)| fits(piece, given))
+            {
+                continue;
+            }
+            let mut arguments = Arguments::form(form);
+            for (piece, given) in pieces.zip(&self.list) {
+                let or = if percentiles { ", or a percentile, like p95" } else { "" };
+                match piece {
+                    "D" if arguments.delay_ns.is_some() => {
+                        arguments.second_delay_ns = Some(self.delay(given, or)?);
+                    }
+                    "D" => arguments.delay_ns = Some(self.delay(given, or)?),
+                    "pN" => arguments.percentile = Some(self.percentile(&given[1..])?),
+                    "Q" => arguments.fraction = Some(self.fraction(given)?),
+                    _ => {}
+                }
+            }
+            return Ok(arguments);
+        }
+        Err(self.unknown())
     }
 
     /// Sets a part of the policy. Each part may occur only once.
@@ -178,9 +198,10 @@ impl Policy {
     }
 
     fn all_forms(live: bool) -> Vec<&'static str> {
-        let mut forms = PickSpec::NAMES.to_vec();
+        let mut forms: Vec<_> = PICKS.iter().map(|pick| pick.name).collect();
         forms.extend(["c3:literal", "bounded:N", "psq"]);
-        forms.extend(HedgeSpec::forms(live));
+        let runs = |hedge: &&&Descriptor<NewHedge>| !live || hedge.builds.simulator_only.is_none();
+        forms.extend(HEDGES.iter().filter(runs).flat_map(|hedge| hedge.forms));
         forms.extend(["laedge+bounded:N", "rescue+bounded:N"]);
         forms
     }
@@ -193,60 +214,46 @@ impl Policy {
         let (mut gate, mut rate, mut pick, mut hedge) = (None, None, None, None);
         for part in parts(text) {
             let args = Args::new(text, unit_ns, part);
-            let named = PickSpec::find(args.name).filter(|_| args.list.is_empty());
-            match (args.name, args.list()) {
-                ("cubic", []) => args.set(&mut rate, "rates", Some(RateSpec::Cubic))?,
-                ("aimd", []) => args.set(&mut rate, "rates", Some(RateSpec::Aimd))?,
-                ("bic", []) => args.set(&mut rate, "rates", Some(RateSpec::Bic))?,
-                ("literal", []) => args.set(&mut rate, "rates", Some(RateSpec::Literal))?,
+            match (args.name, &args.list[..]) {
                 ("c3", ["literal"]) => {
-                    args.set(&mut pick, "picks", PickSpec::C3)?;
-                    args.set(&mut rate, "rates", Some(RateSpec::Literal))?;
+                    args.set(&mut pick, "picks", C3.with(Arguments::NONE))?;
+                    args.set(&mut rate, "rates", Some(LITERAL.with(Arguments::NONE)))?;
                 }
-                ("fast", [target]) => {
-                    let target_ns = args.delay(target)?;
-                    if target_ns == 0 {
+                (UNPACED, []) => args.set(&mut rate, "rates", None)?,
+                ("psq", []) => args.set(&mut gate, "gates", Gate::Slots)?,
+                ("bounded", [n]) => args.set(&mut gate, "gates", Gate::Bound(args.bound(n)?))?,
+                (name, _) if RATES.iter().any(|rate| rate.name == name) => {
+                    let found = args.find(RATES)?;
+                    if found.arguments.delay_ns == Some(0) {
                         return Err(args.wrong(
                             "a response time of zero is not allowed; use a target like fast:10ms"
                                 .into(),
                         ));
                     }
-                    args.set(&mut rate, "rates", Some(RateSpec::Fast(target_ns)))?;
+                    args.set(&mut rate, "rates", Some(found))?;
                 }
-                (UNPACED, []) => args.set(&mut rate, "rates", None)?,
-                ("psq", []) => args.set(&mut gate, "gates", Gate::Slots)?,
-                ("bounded", [n]) => args.set(&mut gate, "gates", Gate::Bound(args.bound(n)?))?,
-                _ => match named {
-                    Some(named) => args.set(&mut pick, "picks", named)?,
-                    None => args.set(&mut hedge, "hedges", HedgeSpec::parse(&args)?)?,
-                },
+                (name, _) if PICKS.iter().any(|pick| pick.name == name) => {
+                    args.set(&mut pick, "picks", args.find(PICKS)?)?;
+                }
+                _ => args.set(&mut hedge, "hedges", args.find(HEDGES)?)?,
             }
         }
-        // With a named pick and no gate, rescue runs without slots.
-        let hedge = match (hedge, gate, pick) {
-            (Some(HedgeSpec::Rescue(version)), None, Some(_)) => {
-                Slotless::of(version).map(HedgeSpec::Slotless).or(hedge)
-            }
-            _ => hedge,
-        };
         let bare = hedge.map_or(Self::LEAST_OUTSTANDING, Self::hedged);
+        // With a named pick and no gate, some hedges run without slots.
+        let slotless = pick.is_some() && bare.runs_without_slots();
+        let gate = gate.or(slotless.then_some(Gate::Outstanding));
         let behind = gate.map_or(bare, |gate| Self { gate, ..bare }.least_outstanding());
         let pick = pick.unwrap_or(behind.pick);
         Ok(Self { pick, rate: rate.flatten(), ..behind })
     }
 
-    fn least_outstanding(self) -> Self {
-        Self { pick: PickSpec::LeastOutstanding, ..self }
+    /// Whether the hedge runs without slots if the name has a pick and no gate.
+    fn runs_without_slots(&self) -> bool {
+        self.hedge.is_some_and(|hedge| (hedge.of.builds.slotless)(&hedge.arguments))
     }
-}
 
-impl fmt::Display for Gate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Outstanding => f.write_str("max_outstanding"),
-            Self::Slots => f.write_str("psq"),
-            Self::Bound(n) => write!(f, "bounded:{n}"),
-        }
+    fn least_outstanding(self) -> Self {
+        Self { pick: LEAST_OUTSTANDING.with(Arguments::NONE), ..self }
     }
 }
 
@@ -254,7 +261,7 @@ impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { gate, rate, pick, hedge } = self;
         let paced = |f: &mut fmt::Formatter<'_>| match rate {
-            Some(RateSpec::Literal) if *self == Self::C3_LITERAL => f.write_str(":literal"),
+            Some(_) if *self == Self::C3_LITERAL => f.write_str(":literal"),
             Some(rate) => write!(f, "+{rate}"),
             None => Ok(()),
         };
@@ -264,7 +271,7 @@ impl fmt::Display for Policy {
                 Self::hedged(*hedge)
             }
             None if *gate == Gate::Outstanding => {
-                f.write_str(pick.name())?;
+                f.write_str(pick.of.name)?;
                 return paced(f);
             }
             None => {
@@ -272,16 +279,19 @@ impl fmt::Display for Policy {
                 Self { gate: *gate, ..Self::LEAST_OUTSTANDING }
             }
         };
-        // Without its gate, `rescue` over a named pick would be the form without slots.
-        let has_slots = matches!(hedge, Some(HedgeSpec::Rescue(_))) && *pick != bare.pick;
-        let behind = if bare.gate == *gate && !has_slots {
+        let slotless = *gate == Gate::Outstanding && self.runs_without_slots();
+        // Without its gate, such a hedge over a named pick would be the form without slots.
+        let may_be_slotless =
+            hedge.is_some_and(|hedge| hedge.of.forms.iter().any(|form| form.ends_with("+PICK")));
+        let has_slots = may_be_slotless && *pick != bare.pick;
+        let behind = if slotless || (bare.gate == *gate && !has_slots) {
             bare
         } else {
             write!(f, "+{gate}")?;
             bare.least_outstanding()
         };
-        if behind.pick != *pick || matches!(hedge, Some(HedgeSpec::Slotless(_))) {
-            write!(f, "+{}", pick.name())?;
+        if behind.pick != *pick || slotless {
+            write!(f, "+{}", pick.of.name)?;
         }
         paced(f)
     }
@@ -290,7 +300,6 @@ impl fmt::Display for Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hedge::Delayed;
 
     /// An example of a form, with all optional parts.
     fn example(form: &str) -> String {
@@ -308,10 +317,8 @@ mod tests {
         for text in ["laedge", "delayed:1.5us", "probabilistic:0ns:0.1"] {
             assert_eq!(Policy::parse(text, None).expect(text).to_string(), text);
         }
-        assert_eq!(
-            Policy::parse("delayed:5", Some(1_000_000)),
-            Ok(Policy::from(Delayed { delay_ns: 5_000_000, cleanup: false }))
-        );
+        let in_ms = Policy::parse("delayed:5", Some(1_000_000)).expect("a delay");
+        assert_eq!((in_ms.delay_ns(), in_ms.to_string()), (Some(5_000_000), "delayed:5ms".into()));
     }
 
     #[test]

@@ -23,89 +23,43 @@
 //! - **Slack.** Because a response counts in its own average, a rate settles above the demand, by
 //!   about one copy per window.
 
-mod aimd;
-mod bic;
 mod cubic;
-mod fast;
-mod literal;
+mod paced;
 
-use alloc::sync::Arc;
+pub use cubic::{CUBIC, LITERAL};
+pub use paced::{NewRate, Paced};
+
 use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
 
+use self::paced::Window;
+use crate::descriptor::{Descriptor, Part};
 use crate::id::ServerId;
-use crate::math::decay;
 use crate::outcome::Outcome;
+use crate::research;
 use crate::time::Timestamp;
 use crate::tuning::Tuning;
 
-/// How a rate adapts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RateSpec {
-    /// `cubic`: like TCP CUBIC. C3 uses this rate.
-    Cubic,
-    /// `aimd`: additive increase, multiplicative decrease.
-    Aimd,
-    /// `bic`: like TCP BIC.
-    Bic,
-    /// `fast:D`: like FAST TCP, toward a response time in ns.
-    Fast(u64),
-    /// `literal`: Algorithm 2 of document 002 as it is written. `c3:literal` uses this rate.
-    Literal,
-}
-
-impl fmt::Display for RateSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cubic => f.write_str("cubic"),
-            Self::Aimd => f.write_str("aimd"),
-            Self::Bic => f.write_str("bic"),
-            Self::Literal => f.write_str("literal"),
-            Self::Fast(ns) => write!(f, "fast:{}", crate::duration::format(*ns)),
-        }
-    }
-}
+/// Every rate.
+pub static RATES: &[&Descriptor<NewRate>] =
+    &[&CUBIC, &research::AIMD, &research::BIC, &LITERAL, &research::FAST];
 
 /// The maximum rate, in copies per interval. Rates are bounded so that the times of the token
 /// buckets, in whole nanoseconds, do not overflow.
 const MOST: f64 = 1e9;
 
-/// The number of standard deviations of the response rate that count as noise.
-const SWING: f64 = 2.0;
-
-/// The rate of one server.
-#[derive(Clone, Copy, Debug)]
-struct Paced {
-    /// Copies per interval.
-    rate: f64,
-    /// The number of tokens at the time `filled`. If it is below 1, the server is closed.
-    tokens: f64,
-    filled: Timestamp,
-    /// The average number of responses per interval, as of the time `updated`.
-    received: f64,
-    updated: Timestamp,
-    /// R₀: the rate before the last fall.
-    saturation: f64,
-    /// The times of the last fall and of the last rise.
-    fell: Timestamp,
-    rose: Timestamp,
-    /// The average response time, in ns. It is 0 before the first response.
-    response_ns: f64,
-}
-
 /// The rates of a cell's servers.
 #[derive(Clone, Debug)]
 pub(crate) struct Rates {
-    spec: RateSpec,
-    tuning: Arc<Tuning>,
+    how: Part<NewRate>,
+    tuning: Tuning,
     servers: Vec<Paced>,
     /// The last responses of each server. The list is empty for rates that do not count responses.
-    windows: Vec<literal::Window>,
+    windows: Vec<Window>,
 }
 
 impl Rates {
-    pub(crate) fn new(spec: RateSpec, tuning: Tuning, servers: usize) -> Self {
+    pub(crate) fn new(how: Part<NewRate>, tuning: Tuning, servers: usize) -> Self {
         let start = Timestamp::default();
         let paced = Paced {
             rate: tuning.initial_rate.max(tuning.least_rate),
@@ -118,12 +72,12 @@ impl Rates {
             rose: start,
             response_ns: 0.0,
         };
-        let counted = if spec == RateSpec::Literal { servers } else { 0 };
+        let counted = if matches!(how.of.builds, NewRate::Count(_)) { servers } else { 0 };
         Self {
-            spec,
-            tuning: Arc::new(tuning),
+            how,
+            tuning,
             servers: vec![paced; servers],
-            windows: vec![literal::Window::default(); counted],
+            windows: vec![Window::default(); counted],
         }
     }
 
@@ -154,7 +108,7 @@ impl Rates {
 
     /// Handles the end of a copy, `took_ns` after it was sent.
     pub(crate) fn ended(&mut self, server: ServerId, now: Timestamp, took_ns: u64, how: Outcome) {
-        let tuning = &*self.tuning;
+        let tuning = &self.tuning;
         let paced = &mut self.servers[server.index()];
         match how {
             Outcome::Good | Outcome::Request => {
@@ -167,73 +121,21 @@ impl Rates {
             Outcome::Refused | Outcome::Failed(_) => {
                 paced.fill(now, tuning);
                 paced.fade(now, tuning);
-                if paced.rate <= paced.received && self.spec != RateSpec::Literal {
+                if paced.rate <= paced.received && self.windows.is_empty() {
                     return;
                 }
             }
             Outcome::Local | Outcome::OverLimit => return,
         }
-        let rate = match self.spec {
-            RateSpec::Cubic => paced.adapt(now, tuning, cubic::raise),
-            RateSpec::Aimd => paced.adapt(now, tuning, aimd::raise),
-            RateSpec::Bic => paced.adapt(now, tuning, bic::raise),
-            RateSpec::Fast(target_ns) => fast::adapt(paced, now, tuning, target_ns),
-            RateSpec::Literal => {
-                literal::adapt(paced, &mut self.windows[server.index()], now, tuning)
+        let rate = match self.how.of.builds {
+            NewRate::Raise(raise) => paced.adapt(now, tuning, raise),
+            NewRate::Adapt(adapt) => adapt(paced, now, tuning, &self.how.arguments),
+            NewRate::Count(adapt) => {
+                let received = self.windows[server.index()].count(now, tuning);
+                adapt(paced, now, tuning, received)
             }
         };
         paced.rate = rate.clamp(tuning.least_rate, MOST);
-    }
-}
-
-impl Paced {
-    fn fill(&mut self, now: Timestamp, tuning: &Tuning) {
-        let intervals = now.since(self.filled) as f64 / tuning.interval_ns as f64;
-        self.tokens = (self.tokens + self.rate * intervals).min(tuning.burst);
-        self.filled = now;
-    }
-
-    /// Decays the average of responses until now.
-    fn fade(&mut self, now: Timestamp, tuning: &Tuning) {
-        let windows = now.since(self.updated) as f64 / tuning.rate_window_ns as f64;
-        self.received *= decay(windows);
-        self.updated = now;
-    }
-
-    fn observe(&mut self, now: Timestamp, took_ns: u64, tuning: &Tuning) {
-        self.fade(now, tuning);
-        self.received += tuning.interval_ns as f64 / tuning.rate_window_ns as f64;
-        let took = took_ns as f64;
-        self.response_ns = match self.response_ns {
-            0.0 => took,
-            average => average + tuning.sample_weight * (took - average),
-        };
-    }
-
-    /// Algorithm 2, lines 3 to 11. `raise` computes the rate after a rise.
-    fn adapt(
-        &mut self,
-        now: Timestamp,
-        tuning: &Tuning,
-        raise: impl Fn(&Self, Timestamp, &Tuning) -> f64,
-    ) -> f64 {
-        if self.rate > self.received {
-            let per_window = tuning.interval_ns as f64 / tuning.rate_window_ns as f64;
-            let excess = self.rate - self.received;
-            if excess * excess < SWING * SWING * self.received * per_window / 2.0 {
-                return self.rate;
-            }
-            // Responses need time to catch up with a rate that has risen.
-            if now.since(self.rose) <= 2 * tuning.interval_ns {
-                return self.rate;
-            }
-            self.saturation = self.rate;
-            self.fell = now;
-            return self.rate * (1.0 - tuning.rate_decrease);
-        }
-        let raised = raise(self, now, tuning).min(self.rate + tuning.rate_step);
-        self.rose = now;
-        raised
     }
 }
 
@@ -242,10 +144,11 @@ mod tests {
     use rand_core::Rng as _;
 
     use super::*;
+    use crate::descriptor::Arguments;
 
     #[test]
     fn literal_rates_follow_algorithm_2_line_by_line() {
-        let mut rates = Rates::new(RateSpec::Literal, Tuning::default(), 1);
+        let mut rates = Rates::new(LITERAL.with(Arguments::NONE), Tuning::default(), 1);
         let mut respond = |ms: u64| {
             rates.ended(ServerId(0), Timestamp(ms * 1_000_000), 4_000_000, Outcome::Good);
             rates.servers[0].rate
@@ -268,7 +171,7 @@ mod tests {
         // A client that sends 300 copies per second gets responses at the same rate, as a Poisson
         // process.
         let (tuning, server, mut rng) = (Tuning::default(), ServerId(0), crate::rng(7));
-        let mut rates = Rates::new(RateSpec::Cubic, tuning, 1);
+        let mut rates = Rates::new(CUBIC.with(Arguments::NONE), tuning, 1);
         let (mut now, mut low) = (Timestamp::default(), 0);
         for response in 0..20_000 {
             // Draws an exponentially distributed gap, in half-lives: the number of leading zero

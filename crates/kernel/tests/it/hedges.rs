@@ -1,7 +1,6 @@
 //! Tests hedges step by step, for starts and stops whose times the referee cannot predict.
 
 use crate::referee::{Harness, named};
-use curtail_kernel::hedge::Probabilistic;
 use curtail_kernel::{
     Action, Arrive, CopyId, Event, FailReason, Fault, GroupId, Limits, Outcome, Policy, QueryId,
     Role, Scheduler, ServerId, StartReason, StopReason, Timestamp, Topology, rng,
@@ -65,7 +64,7 @@ fn a_copy_that_is_about_to_stop_is_no_retry() {
 }
 
 fn probabilistic(probability: f64) -> Policy {
-    Policy::from(Probabilistic { delay_ns: DELAY, probability })
+    named(&format!("probabilistic:{DELAY}ns:{probability}"))
 }
 
 #[test]

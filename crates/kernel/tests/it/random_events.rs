@@ -4,10 +4,11 @@
 //! `CURTAIL_EVENTS` sets the number of events. `CURTAIL_SEED` replays only the run with this seed.
 
 use crate::referee::{Harness, named, names_pick};
+use curtail_kernel::balance::PICKS;
 use curtail_kernel::hedge::{Exploration, Prefetch, Replaced, Snapshot};
 use curtail_kernel::{
-    Arrive, CopyId, Event, Fault, Feedback, GroupId, Limits, NEVER_NS, Outcome, PickSpec, Policy,
-    Probed, QueryId, Rng, Server, ServerId, Timestamp, Topology, Tuning, rng,
+    Arrive, CopyId, Event, Fault, Feedback, GroupId, Limits, NEVER_NS, Outcome, Policy, Probed,
+    QueryId, Rng, Server, ServerId, Timestamp, Topology, Tuning, rng,
 };
 use rand_core::Rng as _;
 
@@ -58,7 +59,7 @@ fn policy(rng: &mut Rng) -> Policy {
     let cleanup = pick(rng, &["", ":cc"]);
     let text = form.replace("[:cc]", cleanup).replace('N', pick(rng, &["3", "5"]));
     let text = text.replace("+PICK", "").replace('D', "20ns").replace('Q', "0.5");
-    let composed = format!("{text}+{}", pick(rng, PickSpec::NAMES));
+    let composed = format!("{text}+{}", pick(rng, PICKS).name);
     let text = if names_pick(form) || below(rng, 2) == 0 { text } else { composed };
     // Sometimes the policy gets different rate limits.
     let rates = ["", "", "", "", "+cubic", "+aimd", "+bic", "+literal", "+fast:30ns", "+unpaced"];

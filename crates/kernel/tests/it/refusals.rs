@@ -7,9 +7,10 @@ use std::collections::BinaryHeap;
 use std::fmt;
 
 use crate::referee::{named, names_pick};
+use curtail_kernel::balance::PICKS;
 use curtail_kernel::{
-    Action, Arrive, CopyId, Event, Fault, GroupId, Limits, Outcome, PickSpec, Policy, Probed,
-    QueryId, Rng, Scheduler, ServerId, Timestamp, Topology, rng,
+    Action, Arrive, CopyId, Event, Fault, GroupId, Limits, Outcome, Policy, Probed, QueryId, Rng,
+    Scheduler, ServerId, Timestamp, Topology, rng,
 };
 use rand_core::Rng as _;
 
@@ -134,7 +135,7 @@ fn policies() -> Vec<Policy> {
         let form = form.replace('Q', "0.5").replace("20ms:auto", "auto");
         policies.push(named(&form));
         if !names_pick(&form) {
-            policies.extend(PickSpec::NAMES.iter().map(|pick| named(&format!("{form}+{pick}"))));
+            policies.extend(PICKS.iter().map(|pick| named(&format!("{form}+{}", pick.name))));
         }
     }
     assert!(policies.len() > 100, "{}", policies.len());
@@ -204,7 +205,7 @@ fn a_server_that_breaks_off_inside_of_its_responses_is_not_preferred_and_is_ejec
             assert_fair(&policy, &seen);
         }
         let ejects = Limits { eject_after: 5, ..limits(0) };
-        for policy in PickSpec::NAMES.iter().map(|pick| named(pick)) {
+        for policy in PICKS.iter().map(|pick| Policy::balance(pick)) {
             let seen = Harness::run(policy, breaks, ejects);
             assert!(seen.on_bad < seen.copies / 10, "{policy}: {seen:?}");
         }
@@ -242,8 +243,8 @@ fn starts(actions: &[Action]) -> Vec<(CopyId, ServerId)> {
 
 #[test]
 fn a_server_that_returns_gets_one_copy_and_then_twice_as_many_with_every_round() {
-    for pick in PickSpec::NAMES {
-        let (mut cell, mut now) = returned(named(pick));
+    for &pick in PICKS {
+        let (mut cell, mut now) = returned(Policy::balance(pick));
         let mut held: Vec<CopyId> = Vec::new();
         let mut query = 60;
         for most in [1, 2, 4, 8] {
@@ -253,7 +254,7 @@ fn a_server_that_returns_gets_one_copy_and_then_twice_as_many_with_every_round()
                 let started = starts(cell.handle(Timestamp(now), &arrive));
                 held.extend(started.iter().filter(|(_, server)| *server == BAD).map(|(c, _)| c));
             }
-            assert!(held.len() <= most, "{pick}: {} of 24 at once", held.len());
+            assert!(held.len() <= most, "{pick:?}: {} of 24 at once", held.len());
             now += 10 * MS;
             for copy in held.drain(..) {
                 cell.handle(Timestamp(now), &Event::Finished { copy, outcome: Outcome::Good });

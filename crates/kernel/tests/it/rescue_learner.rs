@@ -1,7 +1,7 @@
 //! What a service learns from random queries. The records are those that a cell would publish.
 
 use curtail_kernel::hedge::Version::{Cleanup, NoCancel, Preempt};
-use curtail_kernel::hedge::{Record, RescueLearner, Tried, Version};
+use curtail_kernel::hedge::{Learner, Record, RescueLearner, Tried, Version};
 use curtail_kernel::{NEVER_NS, Rng, rng};
 use rand_core::Rng as _;
 
@@ -112,7 +112,7 @@ fn t_is_where_server_time_is_saved() {
     assert!(give_up > 9.0, "{give_up}");
     let status = service.learner.status();
     assert!(
-        service.learner.threshold_ns().is_some() && (0.0006..0.0016).contains(&status.stuck),
+        service.learner.status().threshold_ns.is_some() && (0.0006..0.0016).contains(&status.stuck),
         "{status:?}"
     );
     assert_eq!(status.fallbacks, 0);
@@ -222,7 +222,7 @@ fn without_wins_there_is_no_t_and_less_and_less_is_explored() {
         service.run(200_000);
         let before = service.learner.status();
         service.run(200_000);
-        assert_eq!(service.learner.threshold_ns(), None);
+        assert_eq!(service.learner.status().threshold_ns, None);
         let rescued = service.learner.status().lost - before.lost;
         assert!(rescued < 100, "{rescued} of 200,000 queries are rescued without success");
         let before = before.explored_lost;
@@ -239,7 +239,7 @@ fn in_the_first_minute_queries_are_rescued_and_no_threshold_is_reported() {
     let mut service = Service::new(Cleanup, (0.0, 0.0));
     service.run(EPOCH);
     assert!(service.suspect() < 10.0, "{}", service.suspect());
-    assert_eq!(service.learner.threshold_ns(), None);
+    assert_eq!(service.learner.status().threshold_ns, None);
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn a_rescue_at_an_age_that_no_query_has_reached_is_evidence_of_few_queries() {
     service.learner.absorb(&records);
     service.run(10_000);
     let t = service.suspect();
-    assert!(service.learner.threshold_ns().is_some() && (2.5..6.0).contains(&t), "{t}");
+    assert!(service.learner.status().threshold_ns.is_some() && (2.5..6.0).contains(&t), "{t}");
 }
 
 #[test]

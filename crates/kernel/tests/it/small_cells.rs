@@ -8,10 +8,12 @@
 use std::collections::{HashSet, VecDeque};
 
 use crate::referee::{Harness, Health, named};
+use curtail_kernel::balance::PICKS;
+use curtail_kernel::hedge::HEDGES;
 use curtail_kernel::hedge::Snapshot;
 use curtail_kernel::{
-    Arrive, CopyId, Event, Fault, GroupId, HedgeSpec, Limits, Outcome, Policy, Server, ServerId,
-    Timestamp, Topology, Tuning,
+    Arrive, CopyId, Event, Fault, GroupId, Limits, Outcome, Policy, Server, ServerId, Timestamp,
+    Topology, Tuning,
 };
 
 /// A possible step, and a name that is used for replays.
@@ -98,7 +100,7 @@ impl Setup {
                 steps.push(Step::Respond(copy));
             }
             // Other policies ignore this event.
-            if matches!(self.policy.hedge(), Some(HedgeSpec::Tied(_))) {
+            if self.policy.needs().starts {
                 steps.push(Step::Begin(copy));
             }
             if state.stopping {
@@ -264,32 +266,35 @@ fn gates_that_move() {
 }
 
 #[test]
-fn push_policies_behind_a_gate() {
-    let policies = [
-        "random",
-        "least-outstanding",
-        "naive",
-        "round-robin",
-        "peak-ewma",
-        "das+least-outstanding",
-    ];
+fn every_pick_behind_a_gate() {
+    let names: Vec<&str> = PICKS.iter().map(|pick| pick.name).collect();
+    for pick in &names {
+        let states = walk_behind_a_gate(2, 2, &[pick]);
+        assert!(states > 50, "{pick}: only {states} states: the walk stopped early");
+    }
+    let policies = ["random", "least-outstanding", "round-robin", "peak-ewma"];
     let states = walk_behind_a_gate(2, 3, &policies);
     assert!(states > 1_000, "only {states} states: the walk stopped early");
 }
 
 #[test]
-fn further_copies_behind_a_gate() {
-    let policies = [
-        "delayed:0ns:cc",
-        "probabilistic:0ns:0.5",
-        "app-timeout:0ns",
-        "tied+least-outstanding",
-        "clone+round-robin",
-    ];
-    for policy in policies {
+fn every_hedge_behind_a_gate() {
+    let policies: Vec<String> = HEDGES
+        .iter()
+        .flat_map(|hedge| hedge.forms)
+        .map(|form| {
+            let text = form.replace("[:cc]", ":cc").replace("PICK", "two-choices");
+            text.replace("pN", "p50").replace('D', "0ns").replace('Q', "0.5")
+        })
+        .collect();
+    let sparse = policies.iter().map(|policy| (policy.as_str(), 50));
+    let dense = ["delayed:0ns:cc", "probabilistic:0ns:0.5", "app-timeout:0ns", "clone+round-robin"];
+    let dense =
+        dense.into_iter().chain(["tied+least-outstanding", "naive", "das+least-outstanding"]);
+    for (policy, least) in sparse.chain(dense.map(|policy| (policy, 100))) {
         for (servers, queries) in [(2, 3), (3, 2)] {
             let states = walk_behind_a_gate(servers, queries, &[policy]);
-            assert!(states > 100, "{policy}: only {states} states: the walk stopped early");
+            assert!(states > least, "{policy}: only {states} states: the walk stopped early");
         }
     }
 }

@@ -104,9 +104,9 @@ fn sidecars_of_the_manual_and_of_the_evaluation_are_fine() {
     let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
     for text in [
         example.expect("an example"),
-        include_str!("../../../../eval/soa/hotrod/frontend.toml"),
-        include_str!("../../../../eval/soa/hotrod/customer.toml"),
-        include_str!("../../../../eval/soa/hotrod/route.toml"),
+        include_str!("../../../../lab/soa/hotrod/frontend.toml"),
+        include_str!("../../../../lab/soa/hotrod/customer.toml"),
+        include_str!("../../../../lab/soa/hotrod/route.toml"),
     ] {
         let config = config::parse("example", text);
         let config = config.unwrap_or_else(|errors| panic!("{errors}\nin\n{text}"));

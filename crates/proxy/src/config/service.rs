@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use curtail_kernel::{HedgeSpec, Limits, PickSpec, Policy, PolicyError, Topology, Tuning};
+use curtail_kernel::{Limits, Policy, PolicyError, Topology, Tuning};
 use curtail_runtime::http::{Commit, Health, Probe, Protocol};
 
 use super::check::key;
@@ -132,7 +132,7 @@ fn limits(
         report.warn(&given.span(), wrong, "set max_ejection_time to at least ejection_time");
     }
     if let Some(given) = raw.clients.as_ref().filter(|given| *given.get() > 1) {
-        of_use(("clients", "c3"), given, (policy, policy.pick() == PickSpec::C3), report);
+        of_use(("clients", "c3"), given, (policy, policy.needs().clients), report);
     }
     let whole = key!(duration, report, raw.timeout, ms(2_000));
     // Half of the time is left for a retry. If there is none, an earlier timeout only causes errors.
@@ -198,11 +198,8 @@ fn policy(raw: &raw::Service, (slots, cancel): (u32, Cancel), report: &mut Repor
     if policy.needs_cancellation() && cancel == Cancel::None {
         let wrong = "policy cancels copies, but with cancel = \"none\" the replicas continue to \
                      work on them";
-        let other = match policy.hedge() {
-            Some(HedgeSpec::AppTimeout(_)) => "delayed:D",
-            Some(HedgeSpec::Rescue(_)) => "rescue",
-            _ => "a policy without :cc and +pc",
-        };
+        let other = policy.hedge().map(|hedge| hedge.of.builds.without_cancellation);
+        let other = other.unwrap_or_default();
         let fix = format!(
             "set cancel = \"reset\" if the replicas stop when a connection is reset, or use {other}"
         );
@@ -245,12 +242,10 @@ fn slots_fit(raw: &raw::Service, at: &Range<usize>, policy: Policy, report: &mut
         None if policy.pulls() => {
             let wrong = "policy keeps queries in the proxy until a replica has a free slot, so it needs the number of slots";
             let add = "add slots = N, the number of queries that a replica serves at once";
-            let without = match policy.hedge() {
-                None => ", or use \"least-outstanding\", which needs none",
-                Some(HedgeSpec::Rescue(_)) => {
-                    ", or use \"rescue+least-outstanding\", which needs none"
-                }
-                Some(_) => "",
+            let without = match policy.rescues() {
+                None if !policy.hedges() => ", or use \"least-outstanding\", which needs none",
+                Some(_) => ", or use \"rescue+least-outstanding\", which needs none",
+                None => "",
             };
             report.missing(at, wrong, &format!("{add}{without}"));
         }
@@ -306,7 +301,7 @@ fn probe(
     at: &Range<usize>,
     report: &mut Report<'_>,
 ) -> Option<String> {
-    let probes = policy.pick() == PickSpec::Prequal;
+    let probes = policy.needs().probes;
     let Some(given) = &raw.probe else {
         if probes {
             let fix = "add probe = \"/load\", a path whose response reports \

@@ -485,3 +485,37 @@ proptest! {
         }
     }
 }
+
+/// The page is written by hand, so this compares it with the descriptors of the policies.
+#[test]
+fn the_page_lists_every_policy_and_what_it_needs() {
+    let page = include_str!("../../../../docs/proxy.md");
+    let table = page.split_once("| policy | queries wait |").expect("the table of policies").1;
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .skip(1)
+        .take_while(|line| line.starts_with('|'))
+        .map(|row| row.split('|').collect())
+        .collect();
+    for form in Policy::live_forms() {
+        if form == "c3:literal" || form.starts_with("das:") {
+            continue; // variants for comparisons
+        }
+        let listed =
+            |row: &&Vec<&str>| row.get(1).is_some_and(|of| of.contains(&format!("`{form}`")));
+        let row = rows.iter().find(listed).unwrap_or_else(|| panic!("{form} has no row"));
+        let bare = form.replace("[:cc]", "").replace("PICK", "two-choices").replace("pN", "p95");
+        let bare = bare.replace('N', "2").replace('D', "5ms").replace('Q', "0.5");
+        let needs = Policy::parse(&bare, None).expect(&bare).needs();
+        for (word, needed) in [
+            ("`slots`", needs.slots),
+            ("cancel = \"reset\"", needs.cancellation),
+            ("load reports", needs.feedback),
+            ("`probe`", needs.probes),
+            ("`clients`", needs.clients),
+            ("stage = true", needs.priority),
+        ] {
+            assert!(!needed || row[4].contains(word), "{form}: the page does not say {word}");
+        }
+    }
+}

@@ -12,8 +12,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use curtail_kernel::hedge::{Learner, RescueLearner};
-use curtail_kernel::{HedgeSpec, NEVER_NS, Role, StartReason, StopReason};
+use curtail_kernel::hedge::{Learner, Status};
+use curtail_kernel::{NEVER_NS, Role, StartReason, StopReason};
 use curtail_runtime::{Cause, CopyEnd};
 use prometheus_client::collector::Collector;
 use prometheus_client::metrics::counter::Counter;
@@ -200,7 +200,7 @@ impl ServiceMetrics {
                 busy: families.add("server_busy", &labels),
                 slots,
                 rate: spec.policy.rate().map(|_| families.add("server_rate", &labels)),
-                score: spec.policy.reads_feedback().then(|| families.add("server_score", &labels)),
+                score: spec.policy.needs().feedback.then(|| families.add("server_score", &labels)),
                 load_probes: (spec.probe.as_ref())
                     .map(|_| families.each("load_probes", &labels, "outcome")),
                 probe_failures: families.each("probe_failures", &labels, "cause"),
@@ -218,8 +218,7 @@ impl ServiceMetrics {
                 ["stage_slots", "stage_waiting", "stage_duplicates_rest"]
                     .map(|name| families.add(name, &labels))
             }),
-            hedge_delay: matches!(spec.policy.hedge(), Some(HedgeSpec::LearnedDelay(_)))
-                .then(|| families.add("hedge_delay", &labels)),
+            hedge_delay: spec.policy.learns_delay().then(|| families.add("hedge_delay", &labels)),
             rescue: spec.policy.rescues().map(|_| RescueMetrics::new(families, &labels)),
             shards,
             servers,
@@ -227,12 +226,12 @@ impl ServiceMetrics {
     }
 
     /// Copies the state of the service's learner.
-    pub(crate) fn learned(&self, learner: &Learner) {
+    pub(crate) fn learned(&self, learner: &dyn Learner) {
         if let Some(delay) = &self.hedge_delay {
             delay.set_ns(learner.snapshot().delay_ns);
         }
-        if let (Some(rescue), Some(learner)) = (&self.rescue, learner.rescue()) {
-            rescue.learned(learner);
+        if let (Some(rescue), Some(status)) = (&self.rescue, learner.rescue()) {
+            rescue.learned(&status);
         }
     }
 
@@ -333,13 +332,13 @@ impl RescueMetrics {
     }
 
     /// Copies the state of the service's learner.
-    pub(crate) fn learned(&self, learner: &RescueLearner) {
-        let threshold_ns = learner.threshold_ns();
+    pub(crate) fn learned(&self, status: &Status) {
+        let threshold_ns = status.threshold_ns;
         self.threshold.set_ns(threshold_ns.unwrap_or(NEVER_NS));
         let state = threshold_ns.map_or(RescueState::Exploring, |_| RescueState::Rescuing);
         self.state.set(state);
         // The learner maintains the count. Several readers may store the same value.
-        self.fallbacks.inner().store(learner.status().fallbacks, Ordering::Relaxed);
+        self.fallbacks.inner().store(status.fallbacks, Ordering::Relaxed);
     }
 }
 

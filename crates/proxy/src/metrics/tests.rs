@@ -1,4 +1,4 @@
-use curtail_kernel::hedge::{Record, Tried};
+use curtail_kernel::hedge::{Learner as _, Record, RescueLearner, Tried};
 
 use super::*;
 
@@ -74,7 +74,7 @@ fn rescues_and_explorations_are_counted() {
         rescue.ended(why, end, won);
     }
     rescue.suspects.set(2);
-    rescue.learned(&taught());
+    rescue.learned(&taught().status());
     let text = metrics.render();
     for (name, outcome, count) in [
         ("rescues", "won", 1),
@@ -114,7 +114,7 @@ fn a_learned_delay_has_a_gauge_once_it_is_known() {
     let service = &config.services[0];
     let mut learner = service.policy.learner(&service.limits).expect("it learns");
     learner.absorb(&[Record::Answered { age_ns: 10_000_000 }; 20]);
-    metrics.services[0].learned(&learner);
+    metrics.services[0].learned(&*learner);
     let text = metrics.render();
     let line = text.lines().find(|line| line.starts_with(gauge)).expect("it is known");
     let seconds: f64 = line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("one");

@@ -202,8 +202,9 @@ impl Http {
                     outcome = grpc::outcome(&self.outcomes, code, trailers.as_deref())?;
                 }
                 let push_back = self.push_back(outcome, &head, trailers.as_deref());
+                let bytes = body.len() as u64;
                 let response = Response { head, body: Body::Whole(body, trailers), charge };
-                return Ok(Head { response, outcome, push_back, feedback, tail: None });
+                return Ok(Head { response, outcome, push_back, feedback, bytes, tail: None });
             }
             read = body;
         }
@@ -213,7 +214,7 @@ impl Http {
         let tail: Tail = Box::pin(relay);
         let push_back = self.push_back(outcome, &head, None);
         let response = Response { head, body: Body::Stream(receiver), charge: None };
-        Ok(Head { response, outcome, push_back, feedback, tail: Some(tail) })
+        Ok(Head { response, outcome, push_back, feedback, bytes: 0, tail: Some(tail) })
     }
 
     /// Returns the number of bytes of a response that are held before it wins, and their charge. With

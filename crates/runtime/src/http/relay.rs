@@ -16,7 +16,7 @@ use super::incoming::Incoming;
 use super::pipe::BodySender;
 use super::{Settings, grpc};
 use crate::failure::Failure;
-use crate::transport::CopyHandle;
+use crate::transport::{CopyHandle, TailEnd};
 
 /// Time between two reports to the kernel that the copy makes progress. Cancel timeouts are longer.
 const PROGRESS: Duration = Duration::from_millis(50);
@@ -34,6 +34,8 @@ pub(super) struct Relay {
     /// The time since when no client wants the response.
     unwanted: Option<Instant>,
     body_ended: bool,
+    /// The number of bytes that were read.
+    bytes: u64,
     /// The table of outcomes, if the trailers contain a status of gRPC.
     grpc: Option<Arc<OutcomeTable>>,
 }
@@ -50,6 +52,7 @@ impl Relay {
         grpc: Option<Arc<OutcomeTable>>,
     ) -> Self {
         let now = Instant::now();
+        let bytes = read.len() as u64;
         if !read.is_empty() {
             sender.send(read);
         }
@@ -63,6 +66,7 @@ impl Relay {
             last_progress: now,
             unwanted: None,
             body_ended: false,
+            bytes,
             grpc,
         }
     }
@@ -102,6 +106,7 @@ impl Relay {
                 Poll::Ready(Ok(Some(piece))) => {
                     self.last_read = now;
                     report_progress(&self.copy, &mut self.last_progress, now);
+                    self.bytes += piece.len() as u64;
                     let has_bytes = !piece.is_empty();
                     if self.unwanted.is_none()
                         && sender.send(piece)
@@ -147,7 +152,7 @@ fn report_progress(copy: &CopyHandle, last: &mut Instant, now: Instant) {
 }
 
 impl Future for Relay {
-    type Output = Result<Option<Outcome>, Failure>;
+    type Output = Result<TailEnd, Failure>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
@@ -165,7 +170,8 @@ impl Future for Relay {
                 incoming.release();
             }
         }
-        Poll::Ready(result)
+        let bytes = this.bytes;
+        Poll::Ready(result.map(|outcome: Option<Outcome>| TailEnd { outcome, bytes }))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Generates random scenarios, each from a seed.
 
+use curtail_kernel::balance::PICKS;
 use curtail_kernel::hedge::{Exploration, Prefetch, Replaced, Snapshot};
-use curtail_kernel::{Limits, NEVER_NS, PickSpec, Policy, Rng, Tuning, rng};
+use curtail_kernel::{Limits, NEVER_NS, Policy, Rng, Tuning, rng};
 use curtail_sim::script::{Script, Step, What};
 use rand_core::Rng as _;
 
@@ -49,7 +50,7 @@ pub fn scenario(seed: u64) -> Script {
 /// Returns the policy. With a probability of 1/2, a random pick replaces the policy's default pick,
 /// provided that the policy accepts the random one.
 fn composed(rng: &mut Rng, policy: Policy) -> Policy {
-    let text = format!("{policy}+{}", pick(rng, PickSpec::NAMES));
+    let text = format!("{policy}+{}", pick(rng, PICKS).name);
     let policy =
         if one_in(rng, 2) { None } else { Policy::parse(&text, None).ok() }.unwrap_or(policy);
     // If the policy supports rate limits, they are enabled with a probability of 1/8.

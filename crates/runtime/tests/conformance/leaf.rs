@@ -11,6 +11,7 @@ use curtail_http::h1::server::Connection;
 use curtail_http::h1::{Limits, Timeouts};
 use curtail_net::Stream;
 use curtail_runtime::http::{LoadReport, ORCA};
+use curtail_sim::script::RESPONSE_BYTES;
 use h2::RecvStream;
 use h2::server::SendResponse;
 use tokio::net::{TcpListener, TcpStream};
@@ -95,7 +96,7 @@ impl Door {
         tokio::select! {
             report = written => {
                 let report = report.ok()?.to_orca();
-                Some((format!("q{query} by s{server}"), report))
+                Some((body(query, server), report))
             }
             () = left => {
                 gone.store(true, Ordering::Relaxed);
@@ -103,6 +104,12 @@ impl Door {
             }
         }
     }
+}
+
+/// Returns the body of a response, whose length is that of a simulated response.
+pub fn body(query: u32, server: u32) -> String {
+    let text = format!("q{query} by s{server}");
+    format!("{text:<0$}", RESPONSE_BYTES as usize)
 }
 
 async fn serve(socket: TcpStream, wire: Wire, server: u32, door: Door) {

@@ -6,6 +6,7 @@ use curtail_runtime::{QueryError, QueryResponse};
 use curtail_sim::script::{Entry, Note};
 
 use crate::client::Client;
+use crate::leaf;
 
 /// The end of a query, according to the log.
 #[derive(Clone, Copy)]
@@ -73,7 +74,7 @@ async fn one(
         return Err(format!("the client of q{query} got another result: {result:?}"));
     }
     if let Ok(response) = result {
-        let expected = format!("q{query} by s{}", response.server.0);
+        let expected = leaf::body(query as u32, response.server.0);
         let body = response.response.whole(1 << 10).await.map_err(|why| format!("{why:?}"))?;
         if body != expected {
             return Err(format!("the client of q{query} got {body:?}, not {expected:?}"));

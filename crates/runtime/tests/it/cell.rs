@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::servers::kernel;
 use curtail_kernel::{Event, Limits, Role, ServerId};
 use curtail_runtime::{
-    Cell, CopyHandle, Failure, Head, Query, QueryError, ReplicaGroup, Timers, Transport,
+    Cell, CopyHandle, Failure, Head, Query, QueryError, ReplicaGroup, TailEnd, Timers, Transport,
 };
 use curtail_sim::script::{Note, Recorder};
 use tokio::time::Instant;
@@ -87,7 +87,7 @@ impl Transport for Scripted {
             Act::Stream(after) => {
                 let tail = async move {
                     ms(after).await;
-                    Ok(None)
+                    Ok(TailEnd::default())
                 };
                 Ok(Head { tail: Some(Box::pin(tail)), ..Head::whole(response) })
             }

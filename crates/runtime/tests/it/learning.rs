@@ -78,7 +78,7 @@ async fn cells_learn_when_a_query_is_stuck_and_rescue_it() {
     assert!(slowest < 40 * MS, "all stuck queries are rescued: {slowest}");
     let (suspect_ns, won) = learning.look(|learner| {
         let rescue = learner.rescue().expect("it learns for rescue");
-        (rescue.snapshot().suspect_ns, rescue.status().won)
+        (learner.snapshot().suspect_ns, rescue.won)
     });
     assert!(suspect_ns != NEVER_NS && (10 * MS..25 * MS).contains(&suspect_ns), "{suspect_ns}");
     assert!(won >= 20, "{won} rescues won");

@@ -1,8 +1,8 @@
 //! Computes the p99 of per-shard queuing and of the best policy as a function of load, and the load
 //! at which the two curves cross.
 
-use curtail_kernel::hedge::Cancellation;
-use curtail_kernel::{HedgeSpec, Policy};
+use curtail_kernel::hedge::LAEDGE;
+use curtail_kernel::{Arguments, Policy};
 use serde::Serialize;
 
 use super::{Question, figure, sized};
@@ -158,7 +158,7 @@ fn at(question: &Question<'_>, utilization: f64) -> Experiment {
 /// Per-shard queuing, and a stand-in for the policy that is simulated.
 const PAIR: [Candidate; 2] = [
     Candidate::Policy(Policy::PSQ),
-    Candidate::Policy(Policy::hedged(HedgeSpec::Laedge(Cancellation::Plain))),
+    Candidate::Policy(Policy::hedged(LAEDGE.with(Arguments::NONE))),
 ];
 
 /// Returns the maximum number of requests that the curves simulate.

@@ -26,8 +26,8 @@ mod times;
 use std::net::SocketAddr;
 
 use curtail_dist::Distribution;
-use curtail_kernel::hedge::{Cancellation, Version};
-use curtail_kernel::{HedgeSpec, Policy};
+use curtail_kernel::hedge::{DELAYED, LAEDGE, Version};
+use curtail_kernel::{Arguments, Policy};
 use serde::Serialize;
 
 use crate::candidate::Candidate;
@@ -37,7 +37,7 @@ use crate::experiment::{Experiment, UNIT_NS, UtilizationOf};
 use crate::figures::Figures;
 use crate::outcome::Outcome;
 use crate::parallel::Plan;
-use crate::student;
+use curtail_stats::student;
 
 pub use curve::Point;
 pub use hiccups::Hiccups;
@@ -330,14 +330,13 @@ fn overloaded(experiment: &Experiment, mostly_jitter: bool) -> Error {
 
 /// Returns the deployable policies that hedge.
 fn hedgers(cancel: bool) -> Vec<Candidate> {
-    use Cancellation::{Cleanup, Plain, Preemptive};
-    let (laedge, rescue): (&[Cancellation], &[Version]) = if cancel {
-        (&[Plain, Cleanup, Preemptive], &[Version::Cleanup, Version::Preempt])
+    let (laedge, rescue): (&[usize], &[Version]) = if cancel {
+        (&[0, 1, 2], &[Version::Cleanup, Version::Preempt])
     } else {
-        (&[Plain], &[Version::NoCancel])
+        (&[0], &[Version::NoCancel])
     };
-    let laedge = laedge.iter().map(|&cancellation| Policy::from(cancellation));
-    let rescue = rescue.iter().map(|&version| Policy::from(version));
+    let laedge = laedge.iter().map(|&form| Policy::hedged(LAEDGE.with(Arguments::form(form))));
+    let rescue = rescue.iter().map(|&version| Policy::rescue(version));
     laedge.chain(rescue).map(Candidate::Policy).collect()
 }
 
@@ -363,16 +362,12 @@ fn best(psq: &Outcome, outcomes: &[Outcome]) -> usize {
 
 /// Returns the approximate cost of simulating a query, relative to per-shard queuing.
 fn cost(candidate: &Candidate) -> f64 {
-    match candidate {
-        Candidate::Idealized => 4.5,
-        candidate => match candidate.policy().hedge() {
-            Some(HedgeSpec::Laedge(Cancellation::Preemptive) | HedgeSpec::Rescue(_)) => 3.5,
-            Some(HedgeSpec::Laedge(_)) => 2.5,
-            // Rivals are not included in the cost. Otherwise they would shorten the runs of the
-            // other candidates.
-            Some(HedgeSpec::LearnedDelay(_) | HedgeSpec::Delayed(_)) => 0.0,
-            _ => 1.0,
-        },
+    match candidate.policy().hedge() {
+        // Rivals are not included in the cost. Otherwise they would shorten the runs of the other
+        // candidates.
+        Some(hedge) if hedge.is(&DELAYED) => 0.0,
+        Some(hedge) => (hedge.of.builds.simulation_cost)(&hedge.arguments),
+        None => 1.0,
     }
 }
 

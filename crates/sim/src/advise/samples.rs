@@ -15,7 +15,7 @@
 
 use std::iter::successors;
 
-use crate::student;
+use curtail_stats::student;
 
 /// The maximum share and the minimum number of samples beyond the start of a dip.
 const MOST_BEYOND: f64 = 0.2;

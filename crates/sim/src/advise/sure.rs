@@ -17,8 +17,8 @@
 //! Otherwise there is no cost.
 
 use curtail_dist::seed;
+use curtail_kernel::Policy;
 use curtail_kernel::hedge::Version;
-use curtail_kernel::{HedgeSpec, Policy};
 use rand_core::Rng as _;
 use rand_pcg::Pcg64Mcg;
 
@@ -30,7 +30,7 @@ use crate::experiment::Experiment;
 use crate::figures::Figures;
 use crate::outcome::Outcome;
 use crate::parallel::{self, Plan};
-use crate::student;
+use curtail_stats::student;
 
 /// The number of times that the samples are resampled.
 const WORLDS: usize = 16;
@@ -91,7 +91,7 @@ pub(super) fn total(question: &Question<'_>) -> u64 {
 /// Candidates in each world. The most expensive policy stands in for the policy to be examined.
 const SIMULATED: [Candidate; 3] = [
     Candidate::Policy(Policy::PSQ),
-    Candidate::Policy(Policy::hedged(HedgeSpec::Rescue(Version::Preempt))),
+    Candidate::Policy(Policy::rescue(Version::Preempt)),
     Candidate::O1,
 ];
 

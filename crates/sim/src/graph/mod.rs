@@ -2,7 +2,7 @@
 //! without end-to-end control.
 //!
 //! Source: document 002 §5.3. The experiments in that document are available as such graphs
-//! (`eval/soa`). Every process is the kernel's [`curtail_kernel::flow::Process`], which
+//! (`lab/soa`). Every process is the kernel's [`curtail_kernel::flow::Process`], which
 //! `curtail-flow` runs in real time.
 //!
 //! The following is simulated exactly, even under faults ([`FaultKind`]): admission, queues,

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{Control, Graph, GraphOutcome, run};
 use crate::parallel::{self, Plan};
-use crate::student;
+use curtail_stats::student;
 
 /// The results of a control over all replications.
 #[derive(Clone, Debug, Deserialize, Serialize)]

@@ -41,6 +41,7 @@ pub(super) struct Endpoint {
 }
 
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a graph has a few of them")]
 pub(super) enum Route {
     Random,
     Key {

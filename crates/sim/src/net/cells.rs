@@ -1,8 +1,9 @@
 //! The cells of clients that share servers.
 
-use curtail_kernel::hedge::{Cancellation, Laedge, NoHedge, Oracle};
+use curtail_kernel::balance::Pick;
+use curtail_kernel::hedge::NoHedge;
 use curtail_kernel::{
-    Cell, ConfigError, Driver, Policy, Rng, Scheduler, Server, ServerId, Topology,
+    Cell, ConfigError, Driver, Inline, Needs, Parts, Rng, Scheduler, Server, ServerId, Topology,
 };
 
 use super::oracle::Scores;
@@ -31,25 +32,21 @@ impl Setup<'_> {
         let limits = self.limits();
         let unfit = |why: String| Error::Unfit { policy: self.candidate.to_string(), why };
         let rng = |client| curtail_kernel::rng(self.stream(b"cell", client + shard));
-        let clients = (0..shared.clients).map(rng).collect();
+        let clients: Vec<Rng> = (0..shared.clients).map(rng).collect();
         let built = match (self.candidate, scores) {
-            (Candidate::Policy(policy), _) => policy.drive(&topology, limits, Cells(clients)),
-            (Candidate::O1, _) => Policy::PSQ.drive(&topology, limits, Cells(clients)),
-            (Candidate::Idealized, _) => {
-                let hedge = Laedge::new(topology.groups.len(), Cancellation::Preemptive, Oracle);
-                self.candidate.policy().drive_with(hedge, &topology, limits, Cells(clients))
-            }
             (Candidate::Oracle, Some(scores)) => {
                 let gates = vec![limits.max_outstanding; servers.len()];
                 let cell = |rng| -> Result<Box<dyn Scheduler>, ConfigError> {
-                    let parts = (scores.clone(), NoHedge);
+                    let pick: Box<dyn Pick> = Box::new(scores.clone());
+                    let parts = Parts { pick, hedge: Inline(NoHedge), needs: Needs::NOTHING };
                     Ok(Box::new(Cell::new(&topology, &gates, limits, parts, rng)?))
                 };
                 clients.into_iter().map(cell).collect()
             }
-            _ => {
+            (Candidate::Oracle | Candidate::Trained { .. }, _) => {
                 Err(ConfigError("it is for shards with their own servers; remove --servers".into()))
             }
+            (candidate, _) => candidate.policy().drive(&topology, limits, Cells(clients)),
         };
         built.map_err(|error| unfit(error.to_string()))
     }

@@ -37,6 +37,7 @@ use crate::experiment::{JitterOf, Setup};
 use crate::load::{LoadTally, Meter};
 use crate::mail::Lane;
 use crate::part::Part;
+use crate::script::RESPONSE_BYTES;
 use crate::shared::{Shared, Turn};
 use crate::sink::Sink;
 use books::{Client, Copy, QueryState, REPAIR};
@@ -98,6 +99,7 @@ struct Wants {
     starts: bool,
     forecasts: bool,
     feedback: bool,
+    bytes: bool,
     /// Whether copies may be cancelled. If so, it must be possible to find them by id.
     stops: bool,
 }
@@ -165,10 +167,11 @@ impl SharedShard {
             requests: Lane::new(network, lane_rng(b"to servers")),
             responses: Lane::new(shared.noise.as_ref().or(network), lane_rng(b"to clients")),
             wants: Wants {
-                starts: setup.wants_starts(),
-                forecasts: setup.wants_forecasts(),
+                starts: setup.needs().starts,
+                forecasts: setup.needs().forecasts,
                 stops: setup.candidate.policy().hedges(),
-                feedback: cells.iter().any(Scheduler::reads_feedback),
+                feedback: cells.iter().any(|cell| cell.needs().feedback),
+                bytes: cells.iter().any(|cell| cell.needs().bytes),
             },
             repairs: Vec::new(),
             stopped: Vec::new(),
@@ -324,6 +327,10 @@ impl SharedShard {
                 let cell = &mut self.cells[client as usize];
                 let actions = cell.handle(Timestamp(now), &Event::Feedback { copy, feedback });
                 debug_assert!(actions.is_empty(), "it starts and ends nothing");
+            }
+            if self.rest.wants.bytes {
+                let size = Event::Received { copy, bytes: RESPONSE_BYTES };
+                self.cells[client as usize].handle(Timestamp(now), &size);
             }
             self.feed(now, client, &Event::Finished { copy, outcome: Outcome::Good }, sink);
         } else {

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use curtail_kernel::balance::Pick;
-use curtail_kernel::{Avoid, GroupId, Levels, Rng, ServerId};
+use curtail_kernel::balance::{Pick, Wanted};
+use curtail_kernel::{Levels, Rng, ServerId};
 
 /// For each server, (q + 1) / μ as the bits of a float.
 #[derive(Clone, Debug)]
@@ -26,14 +26,8 @@ impl Scores {
 }
 
 impl Pick for Scores {
-    fn pick(
-        &mut self,
-        _: GroupId,
-        levels: Levels<'_>,
-        avoid: Avoid,
-        rng: &mut Rng,
-    ) -> Option<ServerId> {
+    fn pick(&mut self, copy: Wanted, levels: Levels<'_>, rng: &mut Rng) -> Option<ServerId> {
         let score = |server: ServerId| self.0[server.index()].load(Ordering::Relaxed);
-        levels.least_by(rng, avoid, |server| f64::from_bits(score(server)))
+        levels.least_by(rng, copy.avoid, |server| f64::from_bits(score(server)))
     }
 }

@@ -50,6 +50,9 @@ use crate::shard::Shard;
 /// Limit on the times of steps and copies, so that the clock can represent the sum of all times.
 const MOST_NS: u64 = 1 << 60;
 
+/// The size of every simulated response in bytes, because the simulator has no model of sizes.
+pub const RESPONSE_BYTES: u64 = 64;
+
 /// A scenario for one cell whose servers all serve one group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {

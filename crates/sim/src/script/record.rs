@@ -8,7 +8,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use curtail_kernel::hedge::{Record, Snapshot};
-use curtail_kernel::{Action, Core, Event, Feedback, QueryId, Scheduler, ServerId, Timestamp};
+use curtail_kernel::{
+    Action, Core, Event, Feedback, Needs, QueryId, Scheduler, ServerId, Timestamp,
+};
 
 /// An event for a cell, or an action of the cell.
 ///
@@ -52,6 +54,7 @@ fn write_event(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Event::ServerDraining { server } => write!(f, "s{} is draining", server.0),
         Event::ServerDown { server } => write!(f, "s{} is down", server.0),
         Event::Tick => write!(f, "tick"),
+        Event::Received { copy, bytes } => write!(f, "c{} received: {bytes}", copy.serial),
         Event::Feedback { copy, feedback } => {
             let Feedback { queue, service_ns } = feedback;
             write!(f, "c{}'s server: {queue} left, {service_ns} ns of service", copy.serial)
@@ -173,8 +176,12 @@ impl Scheduler for Recorder {
         self.cell.score(server)
     }
 
-    fn reads_feedback(&self) -> bool {
-        self.cell.reads_feedback()
+    fn suspects(&self) -> u32 {
+        self.cell.suspects()
+    }
+
+    fn needs(&self) -> Needs {
+        self.cell.needs()
     }
 
     fn publish(&mut self, into: &mut Vec<Record>) {

@@ -27,6 +27,7 @@ use crate::agenda::NEVER;
 use crate::draws::{Drawn, Draws};
 use crate::experiment::{Experiment, Setup};
 use crate::part::Part;
+use crate::script::RESPONSE_BYTES;
 use crate::sink::{Answered, Sink};
 use crate::train::Log;
 
@@ -49,7 +50,8 @@ struct Wants {
     starts: bool,
     probes: bool,
     feedback: bool,
-    /// Whether responses take time on the network or carry feedback.
+    bytes: bool,
+    /// Whether responses take time on the network, or carry feedback or their size.
     responses: bool,
 }
 
@@ -104,22 +106,24 @@ impl<S: Scheduler> Shard<S> {
             draws: Draws::new(setup, index),
             network: Network::new(network.as_ref(), outages.as_ref(), servers.len() as u32, stream),
             wants: Wants {
-                forecasts: setup.wants_forecasts(),
-                starts: setup.wants_starts(),
+                forecasts: setup.needs().forecasts,
+                starts: setup.needs().starts,
                 probes: true,
                 feedback: false,
+                bytes: false,
                 responses: network.is_some(),
             },
             cancel_ns: setup.experiment.cancel_ns,
             follow: VecDeque::new(),
         };
         let cell = cell(curtail_kernel::rng(stream(b"cell")));
-        state.wants.feedback = cell.reads_feedback();
-        state.wants.responses |= state.wants.feedback;
+        let needs = cell.needs();
+        (state.wants.feedback, state.wants.bytes) = (needs.feedback, needs.bytes);
+        state.wants.responses |= needs.feedback || needs.bytes;
         Self {
             cell,
             state,
-            timed: setup.is_timed(),
+            timed: setup.needs().timers,
             deadline_ns: NEVER,
             drawn: Vec::new(),
             hints: Vec::new(),
@@ -202,16 +206,21 @@ impl<S: Scheduler> Shard<S> {
             self.state.judge(copy, self.cell.core(), sink);
             return self.feed(now, &Event::Stopped { copy }, sink);
         }
-        self.feed_back(now, copy);
+        self.report(now, copy);
         self.feed(now, &Event::Finished { copy, outcome: Outcome::Good }, sink);
     }
 
-    /// Passes the feedback in a copy's response to the cell.
+    /// Passes the feedback in a copy's response and its size to the cell.
     #[inline(never)]
-    fn feed_back(&mut self, now: u64, copy: CopyId) {
-        let feedback = self.state.leaves.feedback(copy);
-        let actions = self.cell.handle(Timestamp(now), &Event::Feedback { copy, feedback });
-        debug_assert!(actions.is_empty(), "it starts and ends nothing");
+    fn report(&mut self, now: u64, copy: CopyId) {
+        let Wants { feedback, bytes, .. } = self.state.wants;
+        let feedback = feedback.then(|| self.state.leaves.feedback(copy));
+        let feedback = feedback.map(|feedback| Event::Feedback { copy, feedback });
+        let size = bytes.then_some(Event::Received { copy, bytes: RESPONSE_BYTES });
+        for event in feedback.into_iter().chain(size) {
+            let actions = self.cell.handle(Timestamp(now), &event);
+            debug_assert!(actions.is_empty(), "it starts and ends nothing");
+        }
     }
 
     /// Handles a deadline of the cell or a message from the network.
@@ -222,10 +231,8 @@ impl<S: Scheduler> Shard<S> {
         }
         let Some(message) = self.state.network.mail.take() else { return };
         if let Some(event) = self.state.receive(now, message) {
-            if self.state.wants.feedback
-                && let Event::Finished { copy, .. } = event
-            {
-                self.feed_back(now, copy);
+            if let Event::Finished { copy, .. } = event {
+                self.report(now, copy);
             }
             if let Event::Stopped { copy } = event {
                 self.state.judge(copy, self.cell.core(), sink);

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use curtail_dist::Distribution;
-use curtail_kernel::{Event, QueryId, Scheduler, ServerId};
+use curtail_kernel::{Event, Needs, QueryId, Scheduler, ServerId};
 
 use super::leaves::Leaves;
 use super::network::{Message, Network};
@@ -21,7 +21,7 @@ impl<S: Scheduler> Shard<S> {
     pub(crate) fn scripted(script: &Script, cell: S) -> Self {
         // A placeholder: nothing is drawn, and third copies have no jitter.
         let nothing = Distribution::from_samples(vec![0.0], true).expect("zero is a time");
-        let feedback = cell.reads_feedback();
+        let Needs { feedback, bytes, .. } = cell.needs();
         let state = ShardState {
             now: 0,
             leaves: Leaves::new(
@@ -41,7 +41,8 @@ impl<S: Scheduler> Shard<S> {
                 starts: false,
                 probes: false,
                 feedback,
-                responses: feedback,
+                bytes,
+                responses: feedback || bytes,
             },
             cancel_ns: 0,
             follow: VecDeque::new(),

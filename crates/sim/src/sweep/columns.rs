@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use curtail_columns::{Kind, Schema};
+use curtail_report::columns::{Kind, Schema};
 use serde_json::Value as Json;
 
 use super::axis::{Axis, Value};

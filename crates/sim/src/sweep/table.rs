@@ -2,7 +2,7 @@
 
 use std::io;
 
-use curtail_columns::{Kind, Row, Schema, Value as Cell, Writer};
+use curtail_report::columns::{Kind, Row, Schema, Value as Cell, Writer};
 use serde_json::Value as Json;
 
 use super::axis::Value;

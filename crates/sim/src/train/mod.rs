@@ -41,7 +41,7 @@ use curtail_kernel::Policy;
 use crate::candidate::Candidate;
 use crate::experiment::Experiment;
 use crate::parallel::Plan;
-use crate::student;
+use curtail_stats::student;
 pub(crate) use log::Log;
 use optimize::Joint;
 use pilot::Pilots;

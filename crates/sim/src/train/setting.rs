@@ -4,7 +4,6 @@
 //! policy is short and exact.
 
 use curtail_kernel::Policy;
-use curtail_kernel::hedge::Probabilistic;
 
 use super::Trained;
 
@@ -30,7 +29,7 @@ impl Setting {
 
     pub(super) fn policy(self) -> Policy {
         if self.probability > 0.0 {
-            Policy::from(Probabilistic { delay_ns: self.delay_ns, probability: self.probability })
+            Policy::probabilistic(self.delay_ns, self.probability)
         } else {
             Policy::RANDOM
         }

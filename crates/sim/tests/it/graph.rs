@@ -219,7 +219,7 @@ fn requests_end_in_one_way_when_processes_die() {
 
 #[test]
 fn lost_and_late_announcements_cost_little_but_none_at_all_costs_much() {
-    let overload = include_str!("../../../../eval/soa/goodput.toml")
+    let overload = include_str!("../../../../lab/soa/goodput.toml")
         .replace("70s", "16s")
         .replace("10s", "6s")
         .replace("open = 100", "open = 200");

@@ -24,7 +24,9 @@ use super::threshold::{Pays, Question};
 use super::tries::{Displacement, Tries};
 use super::trip::Trips;
 use crate::hedge::histogram::{BINS, Histogram, PerBin, bin, edge};
-use crate::hedge::record::{Exploration, Prefetch, Record, Replaced, Snapshot, Tried};
+use crate::hedge::learning::{
+    Exploration, Learner, Prefetch, Record, Replaced, Snapshot, Status, Tried,
+};
 use crate::math::root;
 use crate::time::NEVER_NS;
 
@@ -151,24 +153,6 @@ pub struct RescueLearner {
     status: Status,
 }
 
-/// The state of a learner, for metrics.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Status {
-    /// Rescues that won.
-    pub won: u64,
-    /// The number of rescues that did not win.
-    pub lost: u64,
-    /// Explorations that won.
-    pub explored_won: u64,
-    /// The number of explorations that did not win.
-    pub explored_lost: u64,
-    /// The number of times that rescues were found not to pay off, and the policy fell back to
-    /// per-shard queuing.
-    pub fallbacks: u64,
-    /// The share of queries that are stuck at the age T, as far as it is known.
-    pub stuck: f32,
-}
-
 impl RescueLearner {
     /// Creates a learner without observations. `budget` is the maximum share of queries that may be
     /// rescued without success.
@@ -213,70 +197,11 @@ impl RescueLearner {
         Self { places: Some(Places::default()), ..self }
     }
 
-    /// The version of rescue that the learner is for.
-    #[must_use]
-    pub fn version(&self) -> Version {
-        self.version
-    }
-
-    /// The parameters that all cells use until the next epoch.
-    #[must_use]
-    pub fn snapshot(&self) -> &Snapshot {
-        &self.snapshot
-    }
-
-    /// T in ns, if rescues are known to pay off. In the first minute, queries are rescued before
-    /// that is known.
-    #[must_use]
-    pub fn threshold_ns(&self) -> Option<u64> {
-        (self.status.stuck > 0.0).then_some(self.snapshot.suspect_ns)
-    }
-
     /// The state of the learner, for metrics.
     #[must_use]
     pub fn status(&self) -> Status {
-        self.status
-    }
-
-    /// Adds the records of an epoch, in the order of the cells.
-    pub fn absorb(&mut self, records: &[Record]) {
-        self.fallen = self.fallen.saturating_add(records.len() as u32);
-        self.learn_slots(records);
-        self.cold.earn(records.len());
-        for record in records {
-            match *record {
-                Record::First { ran_ns, tried, crowded } => {
-                    self.ended(crowded);
-                    self.ran(ran_ns, ran_ns);
-                    if let Some(tried) = tried {
-                        if tried.rescue && self.cold.rules() {
-                            let took_ns = ran_ns.saturating_sub(tried.age_ns) as f32;
-                            self.cold.lost(took_ns / self.mean_ns.max(1.0));
-                        }
-                        self.count(tried, false);
-                        self.add(tried, ran_ns);
-                    }
-                }
-                Record::Second { ran_ns, tried, crowded } => {
-                    self.ended(crowded);
-                    self.won(ran_ns, tried);
-                }
-                Record::Displaced { risked_ns } => self.displacement.add(risked_ns, true),
-                Record::Audit { ran_ns, second_ns } => {
-                    let longer = ran_ns.saturating_sub(second_ns) as f32;
-                    self.audits += 1.0;
-                    self.stuck_ns += (longer - self.stuck_ns) / self.audits.min(AUDITS);
-                }
-                Record::Run { ran_ns, waited_ns } => {
-                    self.trips.add(ran_ns, waited_ns, self.mean_ns);
-                }
-                Record::Answered { age_ns } => self.plain.add(age_ns),
-                Record::Place { .. } => {}
-            }
-        }
-        if self.late.count() >= FEW {
-            self.conclude();
-        }
+        let threshold_ns = (self.status.stuck > 0.0).then_some(self.snapshot.suspect_ns);
+        Status { version: self.version.name(), threshold_ns, ..self.status }
     }
 
     /// Adds the places of the copies that responded. Once the number of slots is known, ages start
@@ -595,5 +520,55 @@ impl RescueLearner {
             let every = (every as u32).max(1).saturating_mul(fade / deep);
             Exploration { age_ns: edge(at), every }
         })
+    }
+}
+
+impl Learner for RescueLearner {
+    fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    fn rescue(&self) -> Option<Status> {
+        Some(self.status())
+    }
+
+    fn absorb(&mut self, records: &[Record]) {
+        self.fallen = self.fallen.saturating_add(records.len() as u32);
+        self.learn_slots(records);
+        self.cold.earn(records.len());
+        for record in records {
+            match *record {
+                Record::First { ran_ns, tried, crowded } => {
+                    self.ended(crowded);
+                    self.ran(ran_ns, ran_ns);
+                    if let Some(tried) = tried {
+                        if tried.rescue && self.cold.rules() {
+                            let took_ns = ran_ns.saturating_sub(tried.age_ns) as f32;
+                            self.cold.lost(took_ns / self.mean_ns.max(1.0));
+                        }
+                        self.count(tried, false);
+                        self.add(tried, ran_ns);
+                    }
+                }
+                Record::Second { ran_ns, tried, crowded } => {
+                    self.ended(crowded);
+                    self.won(ran_ns, tried);
+                }
+                Record::Displaced { risked_ns } => self.displacement.add(risked_ns, true),
+                Record::Audit { ran_ns, second_ns } => {
+                    let longer = ran_ns.saturating_sub(second_ns) as f32;
+                    self.audits += 1.0;
+                    self.stuck_ns += (longer - self.stuck_ns) / self.audits.min(AUDITS);
+                }
+                Record::Run { ran_ns, waited_ns } => {
+                    self.trips.add(ran_ns, waited_ns, self.mean_ns);
+                }
+                Record::Answered { age_ns } => self.plain.add(age_ns),
+                Record::Place { .. } => {}
+            }
+        }
+        if self.late.count() >= FEW {
+            self.conclude();
+        }
     }
 }

@@ -61,7 +61,6 @@ mod learner;
 mod lists;
 mod pace;
 mod places;
-mod slotless;
 mod threshold;
 mod tries;
 mod trip;
@@ -70,27 +69,52 @@ mod watch;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt;
 
 use self::backlog::Backlog;
 use self::book::{Book, Measure, Second};
 use self::lists::{List, Lists};
 use self::places::Line;
-use super::record::{Record, Records, Replaced, Snapshot};
-use super::{Hedge, Learner};
+use super::learning::{Learns, Record, Records, Replaced, Snapshot};
+use super::rule::{Hedge, NewHedge, Site};
 use crate::action::{Role, StartReason, StopReason};
 use crate::balance::Pick;
 use crate::cell::{Budget, CopyView, Core};
-use crate::config::{Limits, Topology};
+use crate::config::{Gate, Limits};
+use crate::descriptor::{Arguments, Compiled, Conduct, Descriptor, Needs};
 use crate::id::{CopyId, GroupId, QueryId, ServerId};
-use crate::policy::{Args, Gate, Named, PickSpec, PolicyError};
 use crate::time::Timestamp;
 
-pub use learner::{RescueLearner, Status};
-pub use slotless::Slotless;
+pub use learner::RescueLearner;
 pub use watch::USUAL_COST;
 
-/// How rescue uses cancellation. The variants are in the order of [`Named::FORMS`].
+/// `rescue`, which uses no cancellation if servers cannot stop copies. With a pick and without a
+/// gate, it runs without slots, except for the pre-emptive version, which needs them.
+pub static RESCUE: Descriptor<NewHedge> = Descriptor {
+    name: "rescue",
+    forms: &["rescue", "rescue:preempt", "rescue:no-cancel", "rescue+PICK"],
+    about: "a second copy of queries that are probably stuck",
+    needs: |of| Needs { cancellation: version(of) == Version::Preempt, ..NEEDS },
+    builds: NewHedge {
+        learner: |of, limits, gate| {
+            let version = version(of).fit(limits);
+            let learner = RescueLearner::new(version, limits.rescue_budget);
+            let pushes = gate == Gate::Outstanding;
+            Some(Box::new(if pushes { learner.without_slots() } else { learner }))
+        },
+        slotless: |of| version(of) != Version::Preempt,
+        without_cancellation: "rescue",
+        simulation_cost: |_| 3.5,
+        ..NewHedge::pull(|of, site| Box::new(Rescue::named(of, site)))
+    },
+};
+
+const NEEDS: Needs = Needs { timers: true, hints: true, budget: true, ..Needs::NOTHING };
+
+fn version(of: &Arguments) -> Version {
+    Version::ALL[of.form]
+}
+
+/// How rescue uses cancellation. The variants are in the order of the forms of [`RESCUE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
     /// Stops losers, and explorations whose slot is needed. Servers must be able to stop copies.
@@ -103,6 +127,9 @@ pub enum Version {
 }
 
 impl Version {
+    /// Every version, in the order of the forms of [`RESCUE`].
+    pub const ALL: [Self; 3] = [Self::Cleanup, Self::Preempt, Self::NoCancel];
+
     /// Returns this version if servers can stop copies, otherwise the version that uses no
     /// cancellation.
     #[must_use]
@@ -118,41 +145,6 @@ impl Version {
             Self::Preempt => "preempt",
             Self::NoCancel => "no-cancel",
         }
-    }
-}
-
-/// `rescue`, which uses no cancellation if servers cannot stop copies.
-impl Named for Version {
-    type Hedge = Rescue;
-    const FORMS: &'static [&'static str] = &["rescue", "rescue:preempt", "rescue:no-cancel"];
-    const PICK: PickSpec = PickSpec::LeastOutstanding;
-    const GATE: Gate = Gate::Slots;
-
-    fn parse(args: &Args<'_>) -> Result<Self, PolicyError> {
-        match *args.list() {
-            [] => Ok(Self::Cleanup),
-            ["preempt"] => Ok(Self::Preempt),
-            ["no-cancel"] => Ok(Self::NoCancel),
-            _ => Err(args.unknown()),
-        }
-    }
-
-    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::FORMS[*self as usize])
-    }
-
-    fn hedge(&self, topology: &Topology, limits: &Limits) -> Rescue {
-        let (servers, groups) = (topology.servers.len(), topology.groups.len());
-        Rescue::new(servers, groups, self.fit(limits), limits.rescue_budget)
-    }
-
-    fn learner(&self, limits: &Limits) -> Option<Learner> {
-        let learner = RescueLearner::new(self.fit(limits), limits.rescue_budget);
-        Some(Learner::Rescue(Box::new(learner)))
-    }
-
-    fn needs_cancellation(&self) -> bool {
-        *self == Self::Preempt
     }
 }
 
@@ -192,15 +184,16 @@ struct Audited {
 }
 
 impl Rescue {
-    /// Creates a hedge for these numbers of servers and groups.
-    pub fn new(servers: usize, groups: usize, version: Version, budget: f64) -> Self {
+    pub(crate) fn named(of: &Arguments, site: Site<'_>) -> Self {
+        let Site { topology, limits, gate } = site;
+        let (servers, budget) = (topology.servers.len(), limits.rescue_budget);
         Self {
-            version,
+            version: version(of).fit(limits),
             budget: Budget::new(budget, if budget > 0.0 { RESERVE } else { 0 }),
             learned: Snapshot::NOTHING,
-            lists: Lists::new(groups),
+            lists: Lists::new(topology.groups.len()),
             backlog: Backlog::default(),
-            line: None,
+            line: (gate == Gate::Outstanding).then(|| Line::new(servers)),
             responses: 0,
             books: Vec::new(),
             overtaken: vec![false; servers],
@@ -216,7 +209,7 @@ impl Rescue {
     }
 
     fn may_rescue(&self, core: &Core) -> bool {
-        self.budget.allows(core.arrivals)
+        self.budget.allows(core.arrivals())
     }
 
     /// Adds a query to the list where it belongs. The query must not be in any list yet.
@@ -266,7 +259,7 @@ impl Rescue {
             // A rescue counts as evidence at the age T, even if an exploration of the same query
             // was stopped before.
             book.evidence_ns = book.suspect_ns;
-            self.budget.spend(core.arrivals);
+            self.budget.spend(core.arrivals());
             self.await_end(core, query);
         } else {
             self.enlist(core, query);
@@ -295,7 +288,13 @@ impl Rescue {
 
     /// Sends a second copy of a query from this list to the server that the pick chooses. Returns
     /// false if that server may not get it.
-    fn send<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId, list: List) -> bool {
+    fn send<P: Pick + ?Sized>(
+        &mut self,
+        core: &mut Core,
+        pick: &mut P,
+        query: QueryId,
+        list: List,
+    ) -> bool {
         let chosen = core.choose_second(pick, query);
         let Some(server) = chosen.filter(|&server| self.may_send(core, server, list)) else {
             return false;
@@ -330,7 +329,7 @@ impl Rescue {
         true
     }
 
-    fn ages<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
+    fn ages<P: Pick + ?Sized>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
         let (book, group) = (self.books[query.index()], core.group_of(query));
         self.lists.remove(group, query);
         let suspect = core.now() >= book.suspect_at();
@@ -345,8 +344,8 @@ impl Rescue {
             return;
         }
         self.enlist(core, query);
-        if suspect && self.preempts() {
-            self.starved(core, group);
+        if suspect && self.version != Version::NoCancel {
+            self.make_way(core, group);
         }
     }
 
@@ -383,7 +382,7 @@ impl Rescue {
             self.make_room(core, query, newer.id);
         } else {
             self.enlist(core, query);
-            self.starved(core, core.group_of(query));
+            self.make_way(core, core.group_of(query));
         }
     }
 
@@ -428,35 +427,50 @@ impl Rescue {
             self.books[query.index()].second = None;
         }
         core.stop(copy, if long { StopReason::GiveUp } else { StopReason::Preemption });
-        self.recount(core, query);
-    }
-}
-
-impl Hedge for Rescue {
-    const READS_HINTS: bool = true;
-    const BIASES: bool = true;
-
-    fn cleans_up(&self) -> bool {
-        self.version != Version::NoCancel
+        self.relist(core, query);
     }
 
-    fn preempts(&self) -> bool {
-        self.version != Version::NoCancel
+    /// Stops second copies to make room for the queries of a group that wait and for its suspects.
+    fn make_way(&mut self, core: &mut Core, group: GroupId) {
+        // If slots are unknown, queries do not wait for slots.
+        if !self.can_stop(core) || self.line.is_some() {
+            return;
+        }
+        let suspects =
+            if self.may_rescue(core) { self.lists.len(List::Suspects, group) } else { 0 };
+        while core.waiting(group) + suspects > core.reclaiming(group)
+            && self.break_pair(core, group)
+        {}
     }
 
-    fn recount(&mut self, core: &Core, query: QueryId) {
+    fn relist(&mut self, core: &Core, query: QueryId) {
         self.lists.remove(core.group_of(query), query);
         if let Some(book) = self.books.get_mut(query.index()) {
             book.left_with(core.copies_of(query));
             self.enlist(core, query);
         }
     }
+}
+
+impl Compiled for Rescue {
+    const NEEDS: Option<Needs> = Some(NEEDS);
+}
+
+impl<P: Pick + ?Sized> Hedge<P> for Rescue {
+    fn conduct(&self) -> Conduct {
+        let cancels = self.version != Version::NoCancel;
+        Conduct { cleans_up: cancels, preempts: cancels, biases: true }
+    }
+
+    fn recount(&mut self, core: &Core, query: QueryId) {
+        self.relist(core, query);
+    }
 
     fn ended(&mut self, core: &Core, query: QueryId) {
         self.lists.remove(core.group_of(query), query);
     }
 
-    fn primary_started<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
+    fn primary_started(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
         if self.waits(core, query) || !self.begin(core, query, core.now()) {
             return;
         }
@@ -466,7 +480,7 @@ impl Hedge for Rescue {
         }
     }
 
-    fn primary_started_late<P: Pick>(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
+    fn primary_started_late(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
         if let Some(copy) = core.copies_of(query).next() {
             self.overtaken[copy.server.index()] = false;
         }
@@ -475,7 +489,7 @@ impl Hedge for Rescue {
         }
     }
 
-    fn timer<P: Pick>(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
+    fn timer(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
         if !core.may_duplicate(query) {
             return;
         }
@@ -514,36 +528,7 @@ impl Hedge for Rescue {
     }
 
     fn starved(&mut self, core: &mut Core, group: GroupId) {
-        // If slots are unknown, queries do not wait for slots.
-        if !self.can_stop(core) || self.line.is_some() {
-            return;
-        }
-        let suspects =
-            if self.may_rescue(core) { self.lists.len(List::Suspects, group) } else { 0 };
-        while core.waiting(group) + suspects > core.reclaiming(group)
-            && self.break_pair(core, group)
-        {}
-    }
-
-    fn answered(
-        &mut self,
-        core: &mut Core,
-        query: QueryId,
-        (copy, server): (CopyId, ServerId),
-    ) -> bool {
-        self.judge(core, query, copy, server);
-        self.responses = self.responses.wrapping_add(1);
-        self.record_place(copy, server);
-        self.record(core, query, copy)
-    }
-
-    fn outlived(&mut self, core: &mut Core, server: ServerId, copy: CopyId) {
-        core.bias(server, false);
-        self.end_audit(core, copy);
-    }
-
-    fn overran(&mut self, core: &Core, copy: CopyId) {
-        self.end_audit(core, copy);
+        self.make_way(core, group);
     }
 
     #[inline(always)]
@@ -564,6 +549,35 @@ impl Hedge for Rescue {
 
     fn suspects(&self) -> u32 {
         self.lists.suspects()
+    }
+
+    #[inline(always)]
+    fn learns(&mut self) -> Option<&mut dyn Learns> {
+        Some(self)
+    }
+}
+
+impl Learns for Rescue {
+    fn answered(
+        &mut self,
+        core: &mut Core,
+        query: QueryId,
+        copy: CopyId,
+        server: ServerId,
+    ) -> bool {
+        self.judge(core, query, copy, server);
+        self.responses = self.responses.wrapping_add(1);
+        self.record_place(copy, server);
+        self.record(core, query, copy)
+    }
+
+    fn outlived(&mut self, core: &mut Core, server: ServerId, copy: CopyId) {
+        core.bias(server, false);
+        self.end_audit(core, copy);
+    }
+
+    fn overran(&mut self, core: &Core, copy: CopyId) {
+        self.end_audit(core, copy);
     }
 
     fn publish(&mut self, into: &mut Vec<Record>) {

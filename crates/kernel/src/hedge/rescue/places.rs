@@ -16,6 +16,10 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use super::Rescue;
+use super::trip::RECORDED;
+use crate::cell::Core;
+use crate::hedge::learning::Record;
 use crate::id::{CopyId, ServerId};
 
 /// The number of places that are counted separately. The last of them includes all places behind
@@ -128,6 +132,46 @@ impl Line {
         let next = at_work.rev().take_while(|held| !held.begun).last()?;
         next.begun = true;
         Some(next.copy)
+    }
+}
+
+impl Rescue {
+    /// Whether a server would execute another copy immediately, as far as the cell can see.
+    pub(super) fn is_idle(&self, core: &Core, server: ServerId) -> bool {
+        match &self.line {
+            Some(line) => line.len(server) < self.learned.slots,
+            None => core.has_idle_slot(server),
+        }
+    }
+
+    /// Whether copies wait at a server.
+    pub(super) fn is_crowded(&self, server: ServerId) -> bool {
+        match &self.line {
+            Some(line) => line.is_crowded(server),
+            None => self.backlog.len(server) > 0,
+        }
+    }
+
+    /// Records the place of a copy that responded, which shows how many copies the server executes.
+    pub(super) fn record_place(&mut self, copy: CopyId, server: ServerId) {
+        let Some(line) = &self.line else { return };
+        let all = self.learned.slots == u32::MAX;
+        if (all || self.responses.is_multiple_of(RECORDED))
+            && let Some(older) = line.older(server, copy)
+        {
+            self.records.push(Record::Place { older });
+        }
+    }
+
+    /// Handles the end of a copy: the copies behind it move up, and some of them begin.
+    pub(super) fn move_up(&mut self, core: &mut Core, server: ServerId, copy: CopyId) {
+        let Some(line) = &mut self.line else { return };
+        line.remove(server, copy);
+        while let Some(next) =
+            self.line.as_mut().and_then(|line| line.begins(server, self.learned.slots))
+        {
+            self.begins(core, next);
+        }
     }
 }
 

@@ -19,7 +19,7 @@
 use super::Rescue;
 use super::book::Book;
 use crate::cell::Core;
-use crate::hedge::record::{Prefetch, Record};
+use crate::hedge::learning::{Prefetch, Record};
 use crate::id::{CopyId, ServerId};
 use crate::math::root;
 use crate::time::Timestamp;

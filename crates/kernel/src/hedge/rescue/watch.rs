@@ -10,7 +10,7 @@ use super::pace::Pace;
 use super::{Audited, Rescue, Version};
 use crate::cell::Core;
 use crate::hedge::histogram::{OCTAVE, bin};
-use crate::hedge::record::{Exploration, Record, Tried};
+use crate::hedge::learning::{Exploration, Record, Tried};
 use crate::id::{CopyId, QueryId, ServerId};
 use crate::time::{NEVER_NS, Timestamp};
 
@@ -190,7 +190,7 @@ impl Rescue {
         let age_ns = now.since(book.first_at);
         let won = book.second.filter(|second| second.id == copy);
         if won.is_some_and(|second| second.paid) {
-            self.budget.refund(core.arrivals);
+            self.budget.refund(core.arrivals());
         }
         // If the first copy lost, its run time is at least this age.
         let trip_ns = self.learned.round_trip_ns;

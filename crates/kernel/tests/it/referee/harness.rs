@@ -1,11 +1,11 @@
 //! A cell and its referee, driven together.
 
 use super::{Health, Model};
-use curtail_kernel::balance::LeastOutstanding;
-use curtail_kernel::hedge::{Cancellation, Laedge, Oracle, Record, Snapshot};
+use curtail_kernel::balance::PICKS;
+use curtail_kernel::hedge::{IDEALIZED, Record, Snapshot};
 use curtail_kernel::{
-    Action, Arrive, Cell, CopyId, Event, GroupId, HedgeSpec, Limits, Outcome, PickSpec, Policy,
-    QueryId, Scheduler, ServerId, StartReason, StopReason, Timestamp, Topology, rng,
+    Action, Arguments, Arrive, CopyId, Event, GroupId, Limits, Outcome, Policy, QueryId, Scheduler,
+    ServerId, StartReason, StopReason, Timestamp, Topology, rng,
 };
 
 pub(crate) struct Harness {
@@ -22,7 +22,7 @@ pub(crate) fn named(text: &str) -> Policy {
 
 /// Whether this form is itself named after a pick, so that no other pick can be added.
 pub(crate) fn names_pick(form: &str) -> bool {
-    PickSpec::NAMES.iter().any(|pick| form.split(':').next() == Some(pick))
+    PICKS.iter().any(|pick| form.split(':').next() == Some(pick.name))
 }
 
 impl Harness {
@@ -38,11 +38,9 @@ impl Harness {
     /// Idealized Hedge: the promises of LÆDGE with pre-emptive cancellation and a perfect
     /// predictor.
     pub(crate) fn idealized(topology: &Topology, limits: Limits, seed: u64) -> Self {
-        let hedge = Laedge::new(topology.groups.len(), Cancellation::Preemptive, Oracle);
-        let gates: Vec<u32> = topology.servers.iter().map(|server| server.slots).collect();
-        let parts = (LeastOutstanding, hedge);
-        let cell = Cell::new(topology, &gates, limits, parts, rng(seed)).expect("a valid topology");
-        Self::of(Box::new(cell), named("laedge:cc+pc"), topology, limits)
+        let policy = Policy::hedged(IDEALIZED.with(Arguments::NONE));
+        let cell = policy.build(topology, limits, rng(seed)).expect("a valid topology");
+        Self::of(cell, named("laedge:cc+pc"), topology, limits)
     }
 
     fn of(cell: Box<dyn Scheduler>, policy: Policy, topology: &Topology, limits: Limits) -> Self {
@@ -70,9 +68,7 @@ impl Harness {
         }
         self.model.settled(self.cell.core(), &event);
         self.model.check(self.cell.core());
-        if matches!(event, Event::Started { .. })
-            && !matches!(self.model.policy.hedge(), Some(HedgeSpec::Tied(_)))
-        {
+        if matches!(event, Event::Started { .. }) && !self.model.policy.needs().starts {
             assert_eq!(self.actions, [], "this policy ignores it");
         }
         if matches!(event, Event::Tick) {

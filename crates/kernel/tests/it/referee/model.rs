@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use curtail_kernel::hedge::Prefetch;
+use curtail_kernel::hedge::{APP_TIMEOUT, Prefetch};
 use curtail_kernel::stage::Priority;
 use curtail_kernel::{
-    Action, Arrive, CopyId, Core, Event, FailReason, Fault, GroupId, HedgeSpec, Limits, NEVER_NS,
-    Outcome, Policy, QueryId, Role, ServerId, ShedReason, StartReason, StopReason, Timestamp,
-    Topology,
+    Action, Arrive, CopyId, Core, Event, FailReason, Fault, GroupId, Limits, NEVER_NS, Outcome,
+    Policy, QueryId, Role, ServerId, ShedReason, StartReason, StopReason, Timestamp, Topology,
 };
 
 use super::health::{Health, Standing};
@@ -177,7 +176,7 @@ impl Model {
     fn remove(&mut self, copy: CopyId) -> Option<Copy> {
         let removed = self.copies.remove(&copy)?;
         let server = removed.server;
-        if matches!(self.policy.hedge(), Some(HedgeSpec::Rescue(_))) {
+        if self.policy.rescues().is_some() && self.policy.pulls() {
             let is_free = self.limit_of(server) == self.slots(server);
             let Prefetch { per_64, least_slots, one_in } = self.may_prefetch;
             let slots = self.slots(server);
@@ -312,6 +311,7 @@ impl Model {
                 self.time_out();
             }
             Event::Feedback { .. }
+            | Event::Received { .. }
             | Event::Probed(_)
             | Event::Unwanted { .. }
             | Event::Progress { .. }
@@ -544,7 +544,7 @@ impl Model {
                 assert!(!self.hedges_refused(), "the hedge budget holds");
                 self.check_duplicate(query, server, why);
                 self.hedges -= 1.0;
-                if matches!(self.policy.hedge(), Some(HedgeSpec::AppTimeout(_))) {
+                if self.policy.has(&APP_TIMEOUT) {
                     let state = self.queries.get_mut(&query).expect("live");
                     state.may_duplicate = false; // one timeout per query
                 }

@@ -1,28 +1,27 @@
 //! The promises that must hold after every event.
 
 use super::{Copy, Model};
+use curtail_kernel::balance::LEAST_OUTSTANDING;
+use curtail_kernel::hedge::{APP_TIMEOUT, CLONE, DAS, LAEDGE, NAIVE, TIED};
 use curtail_kernel::stage::Priority;
-use curtail_kernel::{CopyId, Core, GroupId, HedgeSpec, PickSpec, QueryId, ServerId, StartReason};
+use curtail_kernel::{Arguments, CopyId, Core, GroupId, QueryId, ServerId, StartReason};
 
 impl Model {
     fn is_laedge(&self) -> bool {
-        matches!(self.policy.hedge(), Some(HedgeSpec::Laedge(_)))
+        self.policy.has(&LAEDGE)
     }
 
     fn preempts(&self) -> bool {
-        use curtail_kernel::hedge::Cancellation::Preemptive;
-        let hedge = self.policy.hedge();
-        matches!(hedge, Some(HedgeSpec::Laedge(Preemptive)))
+        self.policy.hedge().is_some_and(|hedge| hedge == LAEDGE.with(Arguments::form(2)))
     }
 
     fn clones(&self) -> bool {
-        matches!(self.policy.hedge(), Some(HedgeSpec::Clone(_)))
+        self.policy.has(&CLONE)
     }
 
     /// Whether every query gets all its copies when it starts.
     fn hedges_at_once(&self) -> bool {
-        use HedgeSpec::{Das, Naive, Tied};
-        matches!(self.policy.hedge(), Some(Naive(_) | Tied(_) | Das(_))) || self.clones()
+        [&NAIVE, &TIED, &DAS, &CLONE].iter().any(|hedge| self.policy.has(hedge))
     }
 
     /// The maximum number of copies of a query that may run at the same time.
@@ -34,8 +33,7 @@ impl Model {
     /// nothing from a waiting query.
     pub(crate) fn check_duplicate(&self, query: QueryId, server: ServerId, why: StartReason) {
         let group = self.queries[&query].group;
-        let learned = matches!(self.policy.hedge(), Some(HedgeSpec::LearnedDelay(_)));
-        let learned = learned.then_some(self.least_delay_ns);
+        let learned = self.policy.learns_delay().then_some(self.least_delay_ns);
         match (self.policy, self.policy.delay_ns().or(learned)) {
             (_, Some(delay)) => {
                 let over = |(_, copy): (_, &Copy)| copy.started.after(delay) <= self.now;
@@ -69,7 +67,7 @@ impl Model {
     /// Whether the policy is the variant of rescue without slots. If so, the model cannot tell
     /// which copies wait at their servers.
     fn is_slotless(&self) -> bool {
-        matches!(self.policy.hedge(), Some(HedgeSpec::Slotless(_)))
+        self.policy.rescues().is_some() && !self.policy.pulls()
     }
 
     /// The time from which the age of a copy is measured, or an earlier time.
@@ -104,14 +102,14 @@ impl Model {
         let group = self.queries[&query].group;
         let wanted =
             !self.is_closed(server) && self.is_wanted(server, |other| other.group == group);
-        match self.policy.hedge() {
-            Some(HedgeSpec::Laedge(_)) => {
+        match () {
+            () if self.is_laedge() => {
                 assert!(wanted, "{query:?} gives up a slot that no waiting query can use");
             }
-            Some(HedgeSpec::Slotless(_)) => {
+            () if self.is_slotless() => {
                 assert!(wanted || self.taken(server) > 1, "no other copy needs the server");
             }
-            Some(HedgeSpec::Rescue(_)) => {
+            () if self.policy.rescues().is_some() => {
                 if self.gate(server) > self.slots(server) && self.keeps_waiting(server) {
                     return;
                 }
@@ -156,12 +154,12 @@ impl Model {
     pub(crate) fn check_purge(&self, copy: CopyId) {
         let query = self.copies[&copy].query.expect("the query has not ended");
         let mut others = self.attached(query).filter(|(id, _)| **id != copy);
-        match self.policy.hedge() {
-            Some(HedgeSpec::AppTimeout(_)) => {
+        match () {
+            () if self.policy.has(&APP_TIMEOUT) => {
                 let instead = |(_, other): (_, &Copy)| other.started == self.now && !other.stopping;
                 assert!(others.any(instead), "{query:?} loses its only copy");
             }
-            Some(HedgeSpec::Tied(_)) => {
+            () if self.policy.has(&TIED) => {
                 let begun = self.begun;
                 let goes_on = |(id, other): (&CopyId, &Copy)| begun == Some(*id) && !other.stopping;
                 assert!(others.any(goes_on), "{query:?} has no other copy that began");
@@ -172,7 +170,7 @@ impl Model {
 
     /// Checks that when a tied copy begins, the other one stops.
     fn check_begun(&self, core: &Core) {
-        let tied = matches!(self.policy.hedge(), Some(HedgeSpec::Tied(_)));
+        let tied = self.policy.has(&TIED);
         let Some(copy) = self.begun.filter(|_| tied) else { return };
         let query = core.query_of(copy).expect("beginning ends no query");
         let others = self.attached(query).filter(|(id, _)| **id != copy);
@@ -232,7 +230,7 @@ impl Model {
         for &query in self.queries.keys() {
             let copies = self.attached(query).count();
             assert!(copies <= self.most_copies(), "{copies} copies of {query:?}");
-            if matches!(self.policy.hedge(), Some(HedgeSpec::AppTimeout(_))) {
+            if self.policy.has(&APP_TIMEOUT) {
                 let living = self.attached(query).filter(|(_, copy)| !copy.stopping).count();
                 assert!(living <= 1, "the second copy is in place of the first");
             }
@@ -292,7 +290,7 @@ impl Model {
 
     /// Checks that a retry goes to the server that the pick prefers.
     pub(crate) fn check_balance(&self, server: ServerId, query: &super::Query) {
-        let least = self.policy.pick() == PickSpec::LeastOutstanding;
+        let least = self.policy.pick().is(&LEAST_OUTSTANDING);
         for &other in &self.topology.groups[query.group.index()] {
             let room = self.has_room(other);
             let beaten = self.policy.rescues().is_some() && self.beaten.contains(&other);

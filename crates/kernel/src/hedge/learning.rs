@@ -1,6 +1,71 @@
-//! What cells record about their queries, and what the service concludes from it.
+//! Learning: what cells record about their queries, and what their service concludes from it.
+//!
+//! Cells record how queries ended. At fixed epochs, the driver passes the records to the learner of
+//! the service, in the order of the cells, and hands the snapshot to all cells.
 
 use alloc::vec::Vec;
+use core::fmt;
+
+use crate::cell::Core;
+use crate::id::{CopyId, QueryId, ServerId};
+
+/// A hedge that learns: it records how its queries end, and adopts what its service has learned.
+pub trait Learns {
+    /// Handles the winning response of a copy, just before the query ends. Returns true if the
+    /// query's other copies should run on until their timeout, although losers are otherwise
+    /// stopped.
+    fn answered(&mut self, core: &mut Core, query: QueryId, copy: CopyId, server: ServerId)
+    -> bool;
+
+    /// Handles the end of a copy whose query had already ended. The server of the copy is healthy.
+    fn outlived(&mut self, _core: &mut Core, _server: ServerId, _copy: CopyId) {}
+
+    /// Handles the timeout of a copy that was allowed to run on. The cell then stops the copy.
+    fn overran(&mut self, _core: &Core, _copy: CopyId) {}
+
+    /// Moves the records for the service's learner to the end of a list.
+    fn publish(&mut self, into: &mut Vec<Record>);
+
+    /// Adopts what the service has learned, for queries that start from now on.
+    fn adopt(&mut self, snapshot: &Snapshot);
+}
+
+/// The learner of a service: it learns parameters for all its cells.
+pub trait Learner: fmt::Debug + Send {
+    /// Adds the records of an epoch, in the order of the cells.
+    fn absorb(&mut self, records: &[Record]);
+
+    /// The parameters that all cells use until the next epoch.
+    fn snapshot(&self) -> &Snapshot;
+
+    /// The state of the learner of `rescue`, or `None` for other policies.
+    fn rescue(&self) -> Option<Status> {
+        None
+    }
+}
+
+/// The state of the learner of `rescue`, for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Status {
+    /// The version of rescue that it is for.
+    pub version: &'static str,
+    /// T in ns, if rescues are known to pay off. In the first minute, queries are rescued before
+    /// that is known.
+    pub threshold_ns: Option<u64>,
+    /// Rescues that won.
+    pub won: u64,
+    /// The number of rescues that did not win.
+    pub lost: u64,
+    /// Explorations that won.
+    pub explored_won: u64,
+    /// The number of explorations that did not win.
+    pub explored_lost: u64,
+    /// The number of times that rescues were found not to pay off, and the policy fell back to
+    /// per-shard queuing.
+    pub fallbacks: u64,
+    /// The share of queries that are stuck at the age T, as far as it is known.
+    pub stuck: f32,
+}
 
 /// The end of a query, or of a copy that was allowed to run on. Times are relative to the expected
 /// cost if queries have cost hints.

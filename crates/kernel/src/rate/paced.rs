@@ -1,0 +1,124 @@
+//! The rate of one server: its token bucket, and how the rate adapts to responses.
+
+use alloc::collections::VecDeque;
+
+use crate::descriptor::{Arguments, Descriptor, Needs};
+use crate::math::decay;
+use crate::time::Timestamp;
+use crate::tuning::Tuning;
+
+/// The number of standard deviations of the response rate that count as noise.
+const SWING: f64 = 2.0;
+
+/// How a rate adapts at the end of a copy. Each function returns the new rate.
+#[derive(Clone, Copy, Debug)]
+pub enum NewRate {
+    /// As in Algorithm 2, lines 3 to 11. The function returns the rate after a rise.
+    Raise(fn(&Paced, Timestamp, &Tuning) -> f64),
+    /// In its own way.
+    Adapt(fn(&mut Paced, Timestamp, &Tuning, &Arguments) -> f64),
+    /// By the number of responses in the last interval.
+    Count(fn(&mut Paced, Timestamp, &Tuning, f64) -> f64),
+}
+
+impl Descriptor<NewRate> {
+    /// A rate. Rates observe copies, and need timers to open servers again.
+    pub const fn rate(
+        forms: &'static [&'static str],
+        name: &'static str,
+        about: &'static str,
+        builds: NewRate,
+    ) -> Self {
+        let needs = |_: &Arguments| Needs { copies: true, timers: true, ..Needs::NOTHING };
+        Self { name, forms, about, needs, builds }
+    }
+}
+
+/// The rate of one server.
+#[derive(Clone, Copy, Debug)]
+pub struct Paced {
+    /// Copies per interval.
+    pub(crate) rate: f64,
+    /// The number of tokens at the time `filled`. If it is below 1, the server is closed.
+    pub(crate) tokens: f64,
+    pub(crate) filled: Timestamp,
+    /// The average number of responses per interval, as of the time `updated`.
+    pub(crate) received: f64,
+    pub(crate) updated: Timestamp,
+    /// R₀: the rate before the last fall.
+    pub(crate) saturation: f64,
+    /// The times of the last fall and of the last rise.
+    pub(crate) fell: Timestamp,
+    pub(crate) rose: Timestamp,
+    /// The average response time, in ns. It is 0 before the first response.
+    pub(crate) response_ns: f64,
+}
+
+impl Paced {
+    pub(crate) fn fill(&mut self, now: Timestamp, tuning: &Tuning) {
+        let intervals = now.since(self.filled) as f64 / tuning.interval_ns as f64;
+        self.tokens = (self.tokens + self.rate * intervals).min(tuning.burst);
+        self.filled = now;
+    }
+
+    /// Decays the average of responses until now.
+    pub(crate) fn fade(&mut self, now: Timestamp, tuning: &Tuning) {
+        let windows = now.since(self.updated) as f64 / tuning.rate_window_ns as f64;
+        self.received *= decay(windows);
+        self.updated = now;
+    }
+
+    pub(crate) fn observe(&mut self, now: Timestamp, took_ns: u64, tuning: &Tuning) {
+        self.fade(now, tuning);
+        self.received += tuning.interval_ns as f64 / tuning.rate_window_ns as f64;
+        let took = took_ns as f64;
+        self.response_ns = match self.response_ns {
+            0.0 => took,
+            average => average + tuning.sample_weight * (took - average),
+        };
+    }
+
+    /// Algorithm 2, lines 3 to 11. `raise` computes the rate after a rise.
+    pub(crate) fn adapt(
+        &mut self,
+        now: Timestamp,
+        tuning: &Tuning,
+        raise: fn(&Self, Timestamp, &Tuning) -> f64,
+    ) -> f64 {
+        if self.rate > self.received {
+            let per_window = tuning.interval_ns as f64 / tuning.rate_window_ns as f64;
+            let excess = self.rate - self.received;
+            if excess * excess < SWING * SWING * self.received * per_window / 2.0 {
+                return self.rate;
+            }
+            // Responses need time to catch up with a rate that has risen.
+            if now.since(self.rose) <= 2 * tuning.interval_ns {
+                return self.rate;
+            }
+            self.saturation = self.rate;
+            self.fell = now;
+            return self.rate * (1.0 - tuning.rate_decrease);
+        }
+        let raised = raise(self, now, tuning).min(self.rate + tuning.rate_step);
+        self.rose = now;
+        raised
+    }
+}
+
+/// The responses of a server in the last interval δ.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Window(VecDeque<Timestamp>);
+
+impl Window {
+    pub(crate) fn push(&mut self, now: Timestamp) {
+        self.0.push_back(now);
+    }
+
+    /// rrate: the number of responses in the interval δ that ends now.
+    pub(crate) fn count(&mut self, now: Timestamp, tuning: &Tuning) -> f64 {
+        while self.0.front().is_some_and(|&at| now.since(at) >= tuning.interval_ns) {
+            self.0.pop_front();
+        }
+        self.0.len() as f64
+    }
+}
