@@ -37,43 +37,43 @@
 //!
 //! # Map
 //!
-//! `plan` describes the load. Each thread of the `engine` waits for intended times, and sends and
-//! receives on its own connections. The protocol of a connection is a state machine without I/O
+//! `plan` describes the load, and `check` rejects a plan that cannot be run. Each thread of the
+//! `engine` waits for intended times, and sends and receives on its own connections. The protocol of a connection is a state machine without I/O
 //! (`session`). `run` joins the threads and adds up their records; `results` draws the conclusions.
 //! `agents` spreads one load over several machines.
 #![forbid(unsafe_code)]
 
 pub mod agents;
 pub mod calibrate;
+mod check;
 mod engine;
+pub mod open_loop;
 mod plan;
 mod results;
 mod run;
 mod session;
 
 pub use curtail_dist::arrivals::{Arrivals, ArrivalsError};
-pub use engine::stamp::{self, DeviceClock, PastStack, StampsBy};
+pub use engine::stamp::{self, DeviceClock, PastStack};
 pub use hdrhistogram::Histogram;
 pub use plan::error::{LoadError, PlanError};
-pub use plan::keys::{KeyDistribution, Keys, RENDERED_MAX};
 pub use plan::profile::{Profile, RATE_MAX, STEPS_MAX, Step};
 pub use plan::protocol::{Batch, Protocol, ResponseEnd, Trust};
-pub use plan::queries::{QueryOrder, read_queries_for};
-pub use plan::schedule::{Schedule, Slot};
+pub use plan::schedule::{Extent, KeyDistribution, Keys, QueryOrder, RENDERED_MAX, Schedule, Slot};
 pub use plan::target::{Scheme, Target};
-pub use plan::{Extent, Pace, Plan, Precision, TIMEOUT_NS_MAX, parse_header};
+pub use plan::{Pace, Plan, Precision, StampsBy, TIMEOUT_NS_MAX, parse_header};
 pub use results::arrival_test::ArrivalTest;
+pub use results::counts::histogram;
+pub use results::errors::Errors;
+pub use results::facts::Sender;
 pub use results::limit::Limit;
-pub use results::note::Note;
-pub use results::record::{Errors, histogram};
+pub use results::outcome::Sample;
 pub use results::report::{Failures, Report, Stamps};
-pub use results::sample::Sample;
-pub use results::sender::Sender;
 pub use results::split::Parts;
 pub use results::summary::{
     Intervals, Percentiles, SAMPLES_ABOVE_MIN, Splits, Summary, ratio_intervals,
 };
-pub use results::verdict::{Invalid, Withheld};
+pub use results::verdict::{Invalid, Note, Withheld};
 pub use results::watch::Snapshot;
 pub use run::{Response, run, run_observed, run_sampled};
-pub use session::requests::{query_class, unescape};
+pub use session::requests::{query_class, read_queries_for, unescape};

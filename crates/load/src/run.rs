@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use curtail_http::h1::ResponseHead;
-use curtail_jitter::machine::Reading;
+use curtail_machine::Reading;
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval_at};
 
@@ -18,13 +18,12 @@ use crate::engine::stamp::Source;
 use crate::engine::threads::{LEAD, Machine, Threads};
 use crate::plan::Plan;
 use crate::plan::error::LoadError;
-use crate::plan::share::Part;
+use crate::plan::schedule::Part;
 use crate::plan::target::Target;
 use crate::results::conclude::conclude;
 use crate::results::facts::{End, Facts};
-use crate::results::outcome::Outcome;
+use crate::results::outcome::{Outcome, Sample};
 use crate::results::report::Report;
-use crate::results::sample::Sample;
 use crate::results::watch::{Snapshot, Watch};
 use crate::session::{Sessions, Status};
 
@@ -167,11 +166,10 @@ async fn drive(
     let listener = Some(listener).filter(|_| observe != Observe::Nothing);
     let mut observing = listener.is_some();
     let sessions = Arc::new(Sessions::prepare(plan, heads)?);
-    // This value must live until the run ends.
     let source = Source::prepare(plan, &addresses)?;
+    let of = Machine { addresses, sessions, source };
     // Set the epoch after all setup, so that setup time is not part of the schedule.
     let (part, epoch) = (Part::WHOLE, Instant::now() + LEAD);
-    let of = Machine { addresses: &addresses, sessions: &sessions, source: &source };
     let mut threads = Threads::start(plan, part, epoch, &of, listener.as_ref())?;
     let machine = Reading::take(&[]);
     // The channel closes when the last thread ends.
@@ -180,20 +178,19 @@ async fn drive(
     // joins them, and one of them may be waiting for room in the channel.
     let mut outcomes = outcomes;
     let (mut watch, mut ticks) = (Watch::new(), ticks());
-    // The time when the run was interrupted, and the time when it had measured enough.
-    let (mut cut_ns, mut enough_ns) = (None, None);
+    let mut end = End::default();
     loop {
         tokio::select! {
             biased;
-            () = &mut cancel, if cut_ns.is_none() => {
-                cut_ns = Some(threads.clock.elapsed_ns());
+            () = &mut cancel, if end.cut_ns.is_none() => {
+                end.cut_ns = Some(threads.clock.elapsed_ns());
                 threads.stop();
             }
             _ = ticks.tick() => {
                 let snapshot = watch.look_at(threads.collect(), threads.clock.elapsed_ns(), plan);
                 progress(&snapshot);
-                if enough_ns.is_none() && watch.sure_enough(plan) {
-                    enough_ns = Some(threads.clock.elapsed_ns());
+                if end.enough_ns.is_none() && watch.sure_enough(plan) {
+                    end.enough_ns = Some(threads.clock.elapsed_ns());
                     threads.drain();
                 }
             }
@@ -203,8 +200,8 @@ async fn drive(
                     // No short circuit: `on_outcome` is called for every outcome of the batch,
                     // whatever it returns.
                     let enough = decisions.filter(ControlFlow::is_break).count() > 0;
-                    if enough && enough_ns.is_none() {
-                        enough_ns = Some(threads.clock.elapsed_ns());
+                    if enough && end.enough_ns.is_none() {
+                        end.enough_ns = Some(threads.clock.elapsed_ns());
                         threads.drain();
                     }
                 }
@@ -217,8 +214,8 @@ async fn drive(
     let (rest, last_ns, sender) = threads.join()?;
     let machine = Reading::take(&[]).zip(machine).and_then(|(now, before)| now.since(&before));
     progress(&watch.last_look(rest, clock.elapsed_ns(), plan));
-    let end = End { last_ns, cut_ns, enough_ns };
-    let facts = Facts { sender, machine, ..Facts::of(plan, end, source.stamping()) };
+    end.last_ns = last_ns;
+    let facts = Facts { sender, machine, ..Facts::of(plan, end, of.source.stamping()) };
     Ok(conclude(watch.total, &facts))
 }
 
@@ -226,6 +223,12 @@ pub(crate) async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, LoadErro
     let failed = |source| LoadError::Resolve { host: target.host().to_owned(), source };
     let found = tokio::net::lookup_host((target.host(), target.port())).await.map_err(failed)?;
     Ok(found.collect())
+}
+
+/// Does blocking work on another thread.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
 pub(crate) fn ticks() -> Interval {
@@ -237,7 +240,7 @@ pub(crate) fn ticks() -> Interval {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Extent;
+    use crate::plan::schedule::Extent;
 
     #[tokio::test]
     async fn setup_time_is_not_part_of_the_schedule() {

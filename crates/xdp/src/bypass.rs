@@ -1,20 +1,26 @@
-//! Prepares the bypass to one server before anything is measured, because attaching a program turns
-//! some network cards off for a second.
+//! The bypass to one server, and the port that sends datagrams and receives responses over it.
+//!
+//! The bypass is prepared before anything is measured, because attaching a program turns some network
+//! cards off for a second.
 
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{getsockopt, sockopt};
 use xdp::nic::NicIndex;
 
 use crate::bpf::{self, Mode};
-use crate::filter::filter;
-use crate::frame::{ETHERNET_BYTES, HEADER_BYTES, PAYLOAD_MAX, PeerAddrs};
-use crate::neighbor::hop;
+use crate::frame::{
+    ETHERNET_BYTES, FRAME_MAX, HEADER_BYTES, PAYLOAD_MAX, PeerAddrs, payload, write,
+};
+use crate::program::filter;
+use crate::route::hop;
+use crate::socket::XdpSocket;
 
-/// A bypass of the network stack to one server. A [`Port`](crate::Port) sends and receives over it.
+/// A bypass of the network stack to one server. A [`Port`] sends and receives over it.
 #[derive(Debug)]
 pub struct Bypass {
     /// The socket that reserves our port, and that receives the packets that the BPF program passes
@@ -67,7 +73,7 @@ impl Bypass {
         };
         let map = bpf::map_of_sockets().map_err(refused)?;
         let program = filter(server, own, map.as_raw_fd());
-        let program = bpf::load("curtail", program.instructions()).map_err(refused)?;
+        let program = bpf::load("curtail", &program).map_err(refused)?;
         let attached = bpf::attach(program.as_fd(), index, Mode::Driver)
             .map(|link| (link, Mode::Driver))
             .or_else(|_| {
@@ -124,4 +130,102 @@ fn payload_max(socket: &UdpSocket) -> io::Result<usize> {
 fn queues(index: u32) -> usize {
     let queues = NicIndex::new(index).queue_count();
     queues.map_or(1, |queues| (queues.rx_current as usize).max(1))
+}
+
+/// The maximum number of unread responses. Their buffers take 8 MiB, and the buffers for datagrams
+/// to be sent take as much. Buffers of this size allow a program to stall for a few milliseconds
+/// without losing responses. A response that is lost here would be attributed to the server.
+const FRAMES: u32 = 4_096;
+
+/// The local end of a [`Bypass`]. The kernel refuses to bind a second port at the same time
+/// (`EBUSY`). A port belongs to one thread. The descriptor of a port is readable when a response
+/// has arrived.
+pub struct Port {
+    bypass: Arc<Bypass>,
+    socket: XdpSocket,
+    frame: Vec<u8>,
+}
+
+/// A response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    /// The length of the response, in bytes.
+    pub bytes: usize,
+    /// Whether the response bypassed the stack.
+    pub bypassed: bool,
+}
+
+impl Port {
+    /// Opens a port.
+    ///
+    /// Returns `Unsupported` if the device does not support AF_XDP, or the system's error.
+    pub fn open(bypass: &Arc<Bypass>) -> io::Result<Self> {
+        let socket = XdpSocket::open(bypass.device(), FRAMES)?;
+        bpf::set_socket(bypass.map.as_fd(), socket.as_fd())?;
+        Ok(Self { bypass: Arc::clone(bypass), socket, frame: Vec::with_capacity(FRAME_MAX) })
+    }
+
+    /// Sends a datagram. If the device cannot accept the datagram now, the next
+    /// [`push`](Self::push) sends it.
+    ///
+    /// Returns `InvalidInput` if the datagram is longer than [`PAYLOAD_MAX`]; `WouldBlock` if there
+    /// is no room because the device has not sent earlier datagrams; and otherwise the system's
+    /// error.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.len() > PAYLOAD_MAX {
+            let why = format!("a datagram of {} bytes; send at most {PAYLOAD_MAX}", bytes.len());
+            return Err(io::Error::new(ErrorKind::InvalidInput, why));
+        }
+        self.frame.clear();
+        write(&mut self.frame, &self.bypass.addrs, bytes);
+        self.socket.send(&self.frame)
+    }
+
+    /// Sends the datagrams that are still pending. `send` and `receive` also do this.
+    pub fn push(&mut self) -> io::Result<()> {
+        self.socket.push()
+    }
+
+    /// Whether a datagram may be pending until the next [`push`](Self::push).
+    pub fn unsent(&self) -> bool {
+        self.socket.unsent()
+    }
+
+    /// Receives a datagram into `bytes`. A datagram that does not fit is truncated. Datagrams that
+    /// bypassed the stack come first, then those that the BPF program passed to the stack.
+    ///
+    /// Returns `WouldBlock` if there is no datagram, or the system's error.
+    pub fn receive(&mut self, bytes: &mut [u8]) -> io::Result<Received> {
+        let mut read = |frame: &[u8]| {
+            let payload = payload(frame)?;
+            let count = payload.len().min(bytes.len());
+            bytes[..count].copy_from_slice(&payload[..count]);
+            Some(Received { bytes: count, bypassed: true })
+        };
+        // Frames with inconsistent lengths are skipped.
+        while let Some(received) = self.socket.receive(&mut read)? {
+            if let Some(received) = received {
+                return Ok(received);
+            }
+        }
+        let count = self.bypass.stack.recv(bytes)?;
+        Ok(Received { bytes: count, bypassed: false })
+    }
+
+    /// Returns the socket that becomes readable when a datagram arrives through the stack.
+    pub fn stack(&self) -> &UdpSocket {
+        &self.bypass.stack
+    }
+}
+
+impl std::fmt::Debug for Port {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Port").field("bypass", &self.bypass).finish_non_exhaustive()
+    }
+}
+
+impl AsFd for Port {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
 }

@@ -3,7 +3,7 @@
 //! which finds that kernel bypass is the most precise software method.
 //!
 //! ```text
-//!            Port ── XdpSocket ──┐ frames            a BPF program on the device (`filter`)
+//!            Port ── XdpSocket ──┐ frames            a BPF program on the device (`program`)
 //!   program                      ├──────── device ── redirects responses of a server to one port;
 //!            UdpSocket ── stack ─┘ all the rest      everything else is left to the stack
 //! ```
@@ -25,19 +25,15 @@
 #[allow(unsafe_code)]
 pub mod bpf;
 mod bypass;
-mod filter;
 mod frame;
 #[allow(unsafe_code)]
 pub mod hwstamp;
 pub mod namespace;
-mod neighbor;
-mod port;
 pub mod program;
 pub mod route;
 #[allow(unsafe_code)]
 mod socket;
 
-pub use bypass::Bypass;
+pub use bypass::{Bypass, Port, Received};
 pub use frame::PAYLOAD_MAX;
-pub use port::{Port, Received};
 pub use socket::XdpSocket;

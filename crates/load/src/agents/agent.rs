@@ -1,21 +1,36 @@
 //! An agent, which admits coordinators and carries out one run at a time.
+//!
+//! A run begins at a time on the agent's clock. Before the start, the coordinator uses pings to
+//! compare this clock with its own. During the run the agent sends records and receives orders. Any
+//! failure of the connection ends the run, because the records would be lost.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use curtail_kernel::duration::format;
+use curtail_machine::Reading;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::frame::{FrameError, Frames, GREETING_BYTES_MAX, ORDER_BYTES_MAX, send};
-use super::message::{CURTAIL, Hello, PROTOCOL, Refusal, Update};
-use super::session::{self, Permit, RunError};
-use super::{GREETING, Token};
+use crate::agents::message::{
+    CURTAIL, Done, FrameError, Frames, GREETING_BYTES_MAX, Hello, ORDER_BYTES_MAX, Order, PROTOCOL,
+    PartOfPlan, Refusal, UPDATE_BYTES_MAX, Update, send,
+};
+use crate::agents::{GREETING, PREPARATION, SILENCE, Token};
+use crate::engine::stamp::Source;
+use crate::engine::threads::{Machine, Threads};
+use crate::plan::Plan;
+use crate::plan::error::LoadError;
+use crate::plan::schedule::Part;
+use crate::run::{blocking, resolve, ticks};
+use crate::session::Sessions;
 
 /// Maximum number of connections. Further connections wait in the listen backlog.
 const CONNECTIONS_MAX: usize = 16;
@@ -119,7 +134,7 @@ async fn converse(shared: &Shared, stream: TcpStream, by: SocketAddr) {
     };
     frames.allow(ORDER_BYTES_MAX);
     let began = |target: String| (shared.notify)(Event::Began { by, target });
-    let ended = session::run(frames, write, permit, &shared.shutdown, began).await;
+    let ended = carry_out(frames, write, permit, &shared.shutdown, began).await;
     let why = match ended {
         Ok(()) => None,
         Err(RunError::Frame(FrameError::Closed)) => {
@@ -161,4 +176,222 @@ fn admit(shared: &Shared, hello: &Hello) -> Result<Permit, (&'static str, Refusa
     }
     let permit = Arc::clone(&shared.busy).try_lock_owned();
     permit.map_err(|_| ("another run is in progress", Refusal::Busy))
+}
+
+/// Maximum time between the start order and the start of the run.
+const START_MAX: Duration = Duration::from_secs(60);
+
+/// The permit that a session needs to run a plan. When it is dropped, the agent can admit the next
+/// coordinator.
+type Permit = OwnedMutexGuard<()>;
+
+/// Why a run ended early.
+#[derive(Debug, thiserror::Error)]
+enum RunError {
+    #[error("{0}")]
+    Frame(#[from] FrameError),
+    #[error("its plan cannot run here; it received the reason")]
+    Refused(Refusal),
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<LoadError> for RunError {
+    fn from(error: LoadError) -> RunError {
+        let why = error.to_string();
+        RunError::Refused(match error {
+            LoadError::Thread(_) | LoadError::Stamps(_) => Refusal::Lacking { why },
+            _ => Refusal::Plan { why },
+        })
+    }
+}
+
+fn refused(why: impl Into<String>) -> RunError {
+    RunError::Refused(Refusal::Plan { why: why.into() })
+}
+
+fn failed(why: impl Into<String>) -> RunError {
+    RunError::Failed(why.into())
+}
+
+/// A run that is ready to start.
+struct Prepared {
+    plan: Plan,
+    part: Part,
+    machine: Machine,
+}
+
+/// A run whose threads are sending requests.
+struct Running {
+    threads: Threads,
+    machine: Machine,
+}
+
+/// A coordinator's connection, and the clock that its pings read.
+struct Session {
+    frames: Frames,
+    out: OwnedWriteHalf,
+    clock: Instant,
+}
+
+/// Runs the coordinator's plan. Calls `began` with the target when the run begins.
+async fn carry_out(
+    frames: Frames,
+    out: OwnedWriteHalf,
+    permit: Permit,
+    shutdown: &CancellationToken,
+    began: impl Fn(String),
+) -> Result<(), RunError> {
+    let mut session = Session { frames, out, clock: Instant::now() };
+    let done = tokio::select! {
+        begun = session.begin(began) => match begun {
+            Ok(Some(running)) => session.measure(running, permit, shutdown).await,
+            Ok(None) => Ok(()),
+            Err(why) => Err(why),
+        },
+        () = shutdown.cancelled() => Err(shut_down()),
+    };
+    let why = match &done {
+        Err(RunError::Refused(refusal)) => Update::Refused(refusal.clone()),
+        Err(RunError::Failed(why)) => Update::Failed { why: why.clone() },
+        _ => return done,
+    };
+    // This fails if the coordinator has disconnected.
+    let _ = send(&mut session.out, &why, UPDATE_BYTES_MAX, GREETING).await;
+    done
+}
+
+impl Session {
+    /// Starts the threads. Returns `None` if the coordinator ordered a stop.
+    async fn begin(&mut self, began: impl Fn(String)) -> Result<Option<Running>, RunError> {
+        let Prepared { plan, part, machine } = self.prepare().await?;
+        // All later orders are short.
+        self.frames.allow(GREETING_BYTES_MAX);
+        self.report(&Update::Ready { stamps: machine.source.stamping() }).await?;
+        let Some(epoch) = self.start().await? else { return Ok(None) };
+        began(plan.target.to_string());
+        let threads = Threads::start(&plan, part, epoch, &machine, None);
+        let threads = threads.map_err(|error| failed(error.to_string()))?;
+        Ok(Some(Running { threads, machine }))
+    }
+
+    async fn prepare(&mut self) -> Result<Prepared, RunError> {
+        let order = self.frames.next_within(PREPARATION).await?;
+        let Order::Plan(sent) = order else { return Err(refused("it is not a plan")) };
+        sent.validate().map_err(|feature| refused(format!("agents do not support {feature}")))?;
+        let PartOfPlan { part, plan } = *sent;
+        // Rendering many requests takes a while, and the agent must be able to respond to other
+        // coordinators during that time.
+        let making = blocking(move || {
+            plan.check()?;
+            let sessions = Arc::new(Sessions::prepare(&plan, false)?);
+            Ok::<_, LoadError>((plan, sessions))
+        });
+        let (plan, sessions) = making.await?;
+        let found = timeout(PREPARATION / 2, resolve(&plan.target)).await;
+        let addresses = found.map_err(|_| {
+            refused(format!("cannot resolve {}: no name server responds", plan.target.host()))
+        })??;
+        let preparing = blocking(move || {
+            let source = Source::prepare(&plan, &addresses)?;
+            Ok::<_, LoadError>(Prepared {
+                plan,
+                part,
+                machine: Machine { addresses, sessions, source },
+            })
+        });
+        Ok(preparing.await?)
+    }
+
+    /// Waits for the start order, and responds to pings. Returns `None` if the coordinator orders a
+    /// stop.
+    async fn start(&mut self) -> Result<Option<Instant>, RunError> {
+        loop {
+            // Other agents may still be preparing.
+            match self.frames.next_within(2 * PREPARATION).await? {
+                Order::Ping => self.pong().await?,
+                Order::Start { at_ns } => {
+                    let (now, at) = (self.clock.elapsed(), Duration::from_nanos(at_ns));
+                    return match at.checked_sub(now) {
+                        None => {
+                            let late = format((now - at).as_nanos() as u64);
+                            Err(failed(format!("the order to start arrived {late} too late")))
+                        }
+                        Some(ahead) if ahead > START_MAX => {
+                            Err(failed("the ordered start is more than a minute away"))
+                        }
+                        Some(_) => Ok(Some(self.clock + at)),
+                    };
+                }
+                Order::Stop => return Ok(None),
+                Order::Plan(_) | Order::Drain => return Err(unexpected()),
+            }
+        }
+    }
+
+    /// Sends the measurements until the run ends or the agent shuts down.
+    async fn measure(
+        &mut self,
+        running: Running,
+        permit: Permit,
+        shutdown: &CancellationToken,
+    ) -> Result<(), RunError> {
+        let Running { mut threads, machine } = running;
+        let (mut last_order, mut ticks) = (Instant::now(), ticks());
+        let before = Reading::take(&[]);
+        loop {
+            tokio::select! {
+                biased;
+                order = self.frames.next() => {
+                    last_order = Instant::now();
+                    match order? {
+                        Order::Ping => self.pong().await?,
+                        Order::Stop => threads.stop(),
+                        Order::Drain => threads.drain(),
+                        Order::Plan(_) | Order::Start { .. } => return Err(unexpected()),
+                    }
+                }
+                _ = ticks.tick() => {
+                    if last_order.elapsed() > SILENCE {
+                        return Err(FrameError::Silent(SILENCE).into());
+                    }
+                    self.report(&Update::Record(Box::new(threads.collect()))).await?;
+                }
+                () = shutdown.cancelled() => {
+                    // Stop the threads first, so that the last record contains the unfinished
+                    // requests.
+                    threads.stop();
+                    threads.finished().await;
+                    break;
+                }
+                () = threads.finished() => break,
+            }
+        }
+        let (rest, last_ns, sender) = threads.join().map_err(|error| failed(error.to_string()))?;
+        self.report(&Update::Record(Box::new(rest))).await?;
+        // Release both before reporting the end of the run, because the coordinator may then start
+        // its next run immediately.
+        drop((machine, permit));
+        if shutdown.is_cancelled() {
+            return Err(shut_down());
+        }
+        let machine = Reading::take(&[]).zip(before).and_then(|(now, before)| now.since(&before));
+        Ok(self.report(&Update::End(Done { last_ns, sender, machine })).await?)
+    }
+
+    async fn pong(&mut self) -> Result<(), FrameError> {
+        self.report(&Update::Pong { at_ns: self.clock.elapsed().as_nanos() as u64 }).await
+    }
+
+    async fn report(&mut self, update: &Update) -> Result<(), FrameError> {
+        send(&mut self.out, update, UPDATE_BYTES_MAX, SILENCE).await
+    }
+}
+
+fn shut_down() -> RunError {
+    failed("the agent was shut down")
+}
+
+fn unexpected() -> RunError {
+    failed("the coordinator sent an unexpected message")
 }

@@ -14,17 +14,13 @@
 //!
 //! # Map
 //!
-//! Both sides exchange `message`s in `frame`s. An agent consists of `agent`, which admits
-//! coordinators, and `session`, which carries out one run. The coordinator has three modules:
-//! `link` is its connection to one agent, `crew` drives all agents, and `verdict` draws the
+//! Both sides exchange `message`s. `agent` admits coordinators and carries out their runs. On the
+//! coordinator's side, `crew` drives the agents over its connections to them, and `verdict` draws the
 //! conclusions.
 
 mod agent;
 mod crew;
-mod frame;
-mod link;
 mod message;
-mod session;
 mod verdict;
 
 use std::fmt;
@@ -32,9 +28,10 @@ use std::time::Duration;
 
 use crate::plan::error::PlanError;
 
+pub use crate::results::report::AgentReport;
 pub use agent::{Event, serve};
 pub use crew::run;
-pub use verdict::AgentReport;
+
 #[cfg(test)]
 pub(crate) use verdict::own_plan;
 

@@ -9,49 +9,18 @@
 
 use std::mem::discriminant;
 
-use curtail_jitter::machine::Taken;
-use serde::Serialize;
-
-use super::link::Ended;
-use super::message::Done;
+use crate::agents::message::Done;
 use crate::engine::stamp::Stamping;
-use crate::plan::schedule::Slot;
-use crate::plan::share::{Part, Share};
+use crate::plan::schedule::{Part, Share, Slot};
 use crate::plan::{Pace, Plan};
 use crate::results::conclude::conclude;
 use crate::results::facts::{End, Facts};
-use crate::results::note::Note;
-use crate::results::record::{Errors, Record};
-use crate::results::report::Report;
-use crate::results::sender::Sender;
-use crate::results::summary::Summary;
-use crate::results::verdict::Invalid;
+use crate::results::record::Record;
+use crate::results::report::{AgentReport, Report};
+use crate::results::verdict::{Invalid, Note};
 
-/// One agent's part of a load.
-#[derive(Debug, Clone, Serialize)]
-#[expect(missing_docs, reason = "`Report` documents the fields")]
-pub struct AgentReport {
-    pub agent: String,
-    pub valid: bool,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub invalid_because: Vec<Invalid>,
-    /// The agent's share of the plan's mean rate, per second. `None` for a closed loop.
-    pub offered_rate: Option<f64>,
-    pub achieved_rate: f64,
-    pub requests: u64,
-    pub errors: Errors,
-    pub latency_ns: Summary,
-    pub schedule_lag_ns: Summary,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sender: Option<Sender>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub machine: Option<Taken>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<Note>,
-    /// The shortest round trip before the start. The error of the clock offset is at most half of
-    /// this time.
-    pub round_trip_ns: u64,
-}
+/// The way in which an agent's run ended: normally, or early for the given reason.
+pub(super) type Ended = Result<Done, String>;
 
 /// The state of an agent at the end.
 #[derive(Debug)]
@@ -157,7 +126,7 @@ impl Member {
         }
         let Record { requests, sent, answered, failed, .. } = self.record;
         // A single thread draws the agent's whole part of the schedule.
-        let own = Plan { queries: Vec::new(), threads: 1, ..own_plan(plan, part) };
+        let own = Plan { queries: Vec::new(), ..own_plan(plan, part) };
         let (Pace::Open { .. }, Ok(schedule)) = (&plan.pace, own.schedule()) else {
             // A closed loop has no schedule. These requests were in flight when the last record
             // arrived.
@@ -165,7 +134,7 @@ impl Member {
             let count = sent.saturating_sub(answered + failed).min(plan.connections as u64);
             return (0..count).filter(|_| last.at_ns >= plan.warmup_ns).map(|_| last).collect();
         };
-        let due = Share::new(&own, schedule, part, 0).take_while(|slot| slot.at_ns <= until_ns);
+        let due = Share::new(schedule, part, 1, 0).take_while(|slot| slot.at_ns <= until_ns);
         due.filter(|slot| !slot.warmup).skip(requests as usize).collect()
     }
 

@@ -12,8 +12,7 @@
 use std::iter::Peekable;
 
 use crate::engine::stamp::Departure;
-use crate::plan::schedule::{Schedule, Slot};
-use crate::plan::share::Share;
+use crate::plan::schedule::{Schedule, Share, Slot};
 use crate::results::outcome::{Crowd, Outcome};
 use crate::session::Whole;
 use crate::session::fault::{Fault, Left};

@@ -9,12 +9,10 @@
 //! Long before the next request is due, the thread sleeps until a socket is ready. Then it polls
 //! the sockets repeatedly, and for the last microseconds it reads only the clock (`clock`).
 
-mod backoff;
 mod clock;
 mod connection;
 mod flight;
 pub(crate) mod observe;
-mod poller;
 mod pool;
 pub mod stamp;
 pub(crate) mod threads;
@@ -32,20 +30,19 @@ use curtail_xdp::Bypass;
 
 use crate::engine::observe::Observer;
 use crate::engine::stamp::{Conversion, Layer, StampClock};
+use crate::results::arrival_test::Keep;
+use crate::results::facts::{Sender, schedstat};
 use crate::results::outcome::{Crowd, Outcome};
 use crate::results::record::Record;
-use crate::results::sender::{Sender, schedstat};
-use crate::results::sends::Keep;
 use crate::session::{Sessions, Token};
-use backoff::Backoff;
-pub(crate) use clock::Clock;
-use clock::{Waited, Waiting};
+use clock::{Poller, Waited, Waiting};
 use connection::Connection;
-pub(crate) use flight::Source;
 use flight::{Due, Flight};
-use poller::Poller;
-use pool::{Assigned, Pool};
+use pool::{Assigned, Backoff, Pool};
 use wire::Scratch;
+
+pub(crate) use clock::Clock;
+pub(crate) use flight::Source;
 
 #[derive(Debug)]
 pub(crate) struct Task {
@@ -115,7 +112,6 @@ impl Account {
     }
 }
 
-#[derive(Debug)]
 struct Context {
     task: Task,
     poller: Poller,
@@ -141,7 +137,6 @@ const LOOKS_MAX: usize = 8;
 /// time.
 const QUIET_NS: i64 = 100_000;
 
-#[derive(Debug)]
 struct Engine {
     source: Source,
     context: Context,
@@ -481,13 +476,13 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::plan::schedule::Schedule;
-    use crate::plan::share::{Part, Share};
-    use crate::plan::{Extent, Plan};
-    use crate::results::record::Errors;
     use std::sync::mpsc::sync_channel;
     use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::plan::Plan;
+    use crate::plan::schedule::{Extent, Part, Schedule, Share};
+    use crate::results::errors::Errors;
 
     /// Returns a new task without orders, and the other end of its `notify`.
     pub(super) fn task(
@@ -523,7 +518,7 @@ mod tests {
         let mut plan = Plan::new("udp://127.0.0.1:1".parse().unwrap(), 1e6);
         plan.extent = Extent::Requests(requests);
         let (task, notify) = task(&plan, SocketAddr::from(([127, 0, 0, 1], 1)), None);
-        let share = Share::new(&plan, plan.schedule().unwrap(), Part::WHOLE, 0);
+        let share = Share::new(plan.schedule().unwrap(), Part::WHOLE, 1, 0);
         (Engine::new(Source::open(share), task).unwrap(), notify)
     }
 

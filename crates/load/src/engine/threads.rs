@@ -10,19 +10,17 @@ use std::time::{Duration, Instant};
 use std::{io, panic};
 
 use curtail_dist::seed;
+use curtail_machine::keep_to;
 use tokio::sync::oneshot;
 
 use crate::engine::observe::{Listener, Observer};
-use crate::engine::stamp;
-use crate::engine::{self, Clock, Measured, Orders, Source, Task};
+use crate::engine::{self, Clock, Measured, Orders, Source, Task, stamp};
 use crate::plan::error::LoadError;
-use crate::plan::schedule::Schedule;
-use crate::plan::share::{Part, Share};
-use crate::plan::{Extent, Pace, Plan};
+use crate::plan::schedule::{Extent, Part, Schedule, Share};
+use crate::plan::{Pace, Plan};
+use crate::results::facts::Sender;
 use crate::results::record::Record;
-use crate::results::sender::Sender;
 use crate::session::Sessions;
-use curtail_jitter::machine::keep_to;
 
 /// Time between the start of the threads and the start of the schedule. It gives the threads time
 /// to initialize.
@@ -49,11 +47,12 @@ struct Thread {
     handle: Option<JoinHandle<io::Result<Measured>>>,
 }
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Machine<'a> {
-    pub(crate) addresses: &'a [SocketAddr],
-    pub(crate) sessions: &'a Arc<Sessions>,
-    pub(crate) source: &'a stamp::Source,
+/// What a machine prepares before it starts its threads. It must live until the run ends.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) source: stamp::Source,
 }
 
 impl Threads {
@@ -63,13 +62,13 @@ impl Threads {
         plan: &Plan,
         part: Part,
         epoch: Instant,
-        machine: &Machine<'_>,
+        machine: &Machine,
         listener: Option<&Listener>,
     ) -> Result<Threads, LoadError> {
         let schedule = plan.schedule()?;
         let (clock, orders) = (Clock::new(epoch), Arc::default());
         let mut threads = Threads { clock, warmup_ns: plan.warmup_ns, orders, threads: Vec::new() };
-        let addresses: Arc<[SocketAddr]> = machine.addresses.into();
+        let addresses: Arc<[SocketAddr]> = machine.addresses.as_slice().into();
         for number in 0..plan.threads {
             let (notify, notified) = UnixStream::pair().map_err(LoadError::Thread)?;
             notified.set_nonblocking(true).map_err(LoadError::Thread)?;
@@ -80,7 +79,7 @@ impl Threads {
             let task = Task {
                 clock,
                 addresses: Arc::clone(&addresses),
-                sessions: Arc::clone(machine.sessions),
+                sessions: Arc::clone(&machine.sessions),
                 connections: share_of(plan.connections, plan.threads, number),
                 threads: plan.threads,
                 backlog_max: share_of(plan.backlog, plan.threads, number),
@@ -170,7 +169,7 @@ impl Threads {
 fn source(plan: &Plan, schedule: &Schedule, part: Part, number: usize) -> Source {
     let thread = number as u64;
     if matches!(plan.pace, Pace::Open { .. }) {
-        return Source::open(Share::new(plan, schedule.clone(), part, thread));
+        return Source::open(Share::new(schedule.clone(), part, plan.threads, thread));
     }
     let own = plan.threads as u64;
     let all = Part { number: part.number * own + thread, of: part.of * own };
@@ -186,7 +185,7 @@ fn source(plan: &Plan, schedule: &Schedule, part: Part, number: usize) -> Source
     };
     let schedule = Schedule::untimed(seed)
         .with_queries(plan.queries.len(), plan.order)
-        .with_keys(plan.protocol.keys, seed)
+        .with_keys(plan.protocol.keys)
         .with_start(all)
         .with_extent(plan.warmup_ns, extent);
     Source::closed(schedule, all.of, all.number)
@@ -211,8 +210,7 @@ fn share_of(all: usize, threads: usize, number: usize) -> usize {
 mod tests {
     use super::*;
     use crate::agents::own_plan;
-    use crate::plan::keys::{KeyDistribution, Keys};
-    use crate::plan::queries::QueryOrder;
+    use crate::plan::schedule::{KeyDistribution, Keys, QueryOrder};
 
     fn plan(order: QueryOrder, keys: Option<Keys>) -> Plan {
         let mut plan = Plan::new("http://127.0.0.1:1/".parse().unwrap(), 1.0);

@@ -9,11 +9,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use bytes::{Buf as _, BufMut as _, BytesMut};
+use curtail_xdp::{Bypass, Port};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with, sockopt};
 
 use crate::engine::stamp::{self, Layer, Room};
 use crate::session::LENGTH_BYTES;
-use curtail_xdp::{Bypass, Port};
 
 /// Maximum number of bytes per read. A longer response takes several reads, between which due
 /// requests are sent.

@@ -14,6 +14,11 @@ pub enum PlanError {
     FewerThanOne(String),
 }
 
+/// Refuses a plan or a text, with a message that contains the fix.
+pub(crate) fn refuse<T>(message: impl Into<String>) -> Result<T, PlanError> {
+    Err(PlanError::Value(message.into()))
+}
+
 /// Why a run did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {

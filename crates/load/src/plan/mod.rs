@@ -1,37 +1,25 @@
 //! The plan of a run: what to send, when, and where.
 
 pub(crate) mod error;
-pub(crate) mod keys;
 pub(crate) mod profile;
 pub(crate) mod protocol;
-pub(crate) mod queries;
 pub(crate) mod schedule;
-pub(crate) mod share;
 pub(crate) mod target;
 
 use curtail_dist::arrivals::Arrivals;
-use curtail_jitter::machine::Processors;
 use curtail_kernel::duration::format;
-use curtail_xdp::PAYLOAD_MAX;
+use curtail_machine::Processors;
 use serde::de::Error as _;
-use serde::{Deserialize, Serialize};
-use serde::{Deserializer, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::engine::stamp::{StampsBy, fits};
-use crate::plan::error::PlanError;
+use crate::plan::error::{PlanError, refuse};
 use crate::plan::profile::Profile;
 use crate::plan::protocol::Protocol;
-use crate::plan::queries::QueryOrder;
-use crate::plan::schedule::Schedule;
-use crate::plan::target::{Scheme, Target};
+use crate::plan::schedule::{Extent, QueryOrder, Schedule};
+use crate::plan::target::Target;
 
 /// The longest timeout, in nanoseconds: the range of the histograms.
 pub const TIMEOUT_NS_MAX: u64 = 60_000_000_000;
-const CONNECTIONS_MAX: usize = 1 << 16;
-pub(crate) const THREADS_MAX: usize = 256;
-/// Headers that the codec writes or omits itself. Setting one would have no effect.
-const OWNED: [&str; 5] =
-    ["connection", "keep-alive", "content-length", "transfer-encoding", "expect"];
 
 /// When requests are sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -66,6 +54,24 @@ impl Pace {
     }
 }
 
+/// The source of the timestamps for requests and responses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StampsBy {
+    /// This program: latencies include the network stack of this machine and the program's wake-up.
+    #[default]
+    User,
+    /// The kernel, with software timestamps (`SO_TIMESTAMPING`). The time in the network stack is
+    /// then reported separately.
+    Kernel,
+    /// The network device, with its own clock (PHC). Its timestamps are the closest to the wire.
+    /// The device must be able to timestamp all packets; configuring it requires `CAP_NET_ADMIN`.
+    Hardware,
+    /// This program, bypassing the stack (AF_XDP). Works only for UDP over IPv4, with one
+    /// connection to a server on another machine, and with the required privileges.
+    Xdp,
+}
+
 /// How precise the percentiles must be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Precision {
@@ -74,18 +80,6 @@ pub struct Precision {
     pub relative: f64,
     /// The percentiles, in thousandths, above 0 and below 1000.
     pub per_mille: Vec<u32>,
-}
-
-/// The extent of the measurement, after the warm-up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Extent {
-    /// All requests whose intended time is in this period.
-    Duration {
-        /// In nanoseconds, above zero.
-        ns: u64,
-    },
-    /// A number of requests, above zero.
-    Requests(u64),
 }
 
 /// The plan of a run.
@@ -179,12 +173,11 @@ impl Plan {
         };
         Ok(schedule
             .with_queries(self.queries.len().max(1), self.order)
-            .with_keys(self.protocol.keys, self.seed)
+            .with_keys(self.protocol.keys)
             .with_extent(self.warmup_ns, self.extent))
     }
 
     fn check_profile(&self, profile: &Profile) -> Result<(), PlanError> {
-        let refuse = |message: &str| Err(PlanError::Value(message.to_owned()));
         let own = format(profile.own_ns().unwrap_or(0));
         let steps = format!(
             "the steps of the rate take {own} in all; leave out the duration and \
@@ -194,109 +187,13 @@ impl Plan {
             (Profile::Ramp { .. }, Extent::Requests(_)) => {
                 refuse("a ramp needs a duration, not a number of requests")
             }
-            (Profile::Steps(_), Extent::Requests(_)) => refuse(&steps),
+            (Profile::Steps(_), Extent::Requests(_)) => refuse(steps),
             (Profile::Steps(_), Extent::Duration { ns }) if profile.own_ns() != Some(ns) => {
-                refuse(&steps)
+                refuse(steps)
             }
             _ => Ok(()),
         }
     }
-
-    /// Rejects a plan that cannot be run. [`run`](crate::run) calls this first.
-    pub fn check(&self) -> Result<(), PlanError> {
-        let refuse = |message: String| Err(PlanError::Value(message));
-        self.schedule()?;
-        if matches!(self.extent, Extent::Duration { ns: 0 } | Extent::Requests(0)) {
-            let message = "the duration or the number of requests is zero, so nothing would be \
-                           measured; use a larger one";
-            return refuse(message.to_owned());
-        }
-        if let (Extent::Duration { ns }, Pace::Open { profile, .. }) = (self.extent, &self.pace) {
-            let rate = profile.mean(ns);
-            let requests = rate * (ns as f64 / 1e9);
-            if requests < 1.0 {
-                // Rounds to three significant digits.
-                let requests: f64 = format!("{requests:.2e}").parse().unwrap_or(requests);
-                return Err(PlanError::FewerThanOne(format!(
-                    "rate {rate:?} × duration {} is {requests:?} requests, fewer than one; use a higher rate \
-                     or a longer duration",
-                    format(ns)
-                )));
-            }
-        }
-        if let Some(Precision { relative, per_mille }) = &self.until
-            && !(*relative > 0.0
-                && *relative < 1.0
-                && !per_mille.is_empty()
-                && per_mille.iter().all(|per_mille| (1..1_000).contains(per_mille)))
-        {
-            let message = "a precision must be above 0 % and below 100 %, and its percentiles \
-                           above 0 and below 100";
-            return refuse(message.to_owned());
-        }
-        if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
-            return refuse(format!("{} connections; use 1 to 65536", self.connections));
-        }
-        if !(1..=THREADS_MAX).contains(&self.threads) || self.threads > self.connections {
-            let most = THREADS_MAX.min(self.connections);
-            let threads = self.threads;
-            return refuse(format!(
-                "{threads} threads; use 1 to {most}, because each needs a connection"
-            ));
-        }
-        let processors = self.processors.numbers().len();
-        if processors != 0 && processors != self.threads {
-            let threads = self.threads;
-            return refuse(format!(
-                "threads: {threads}, processors: {processors}; name one processor for each thread"
-            ));
-        }
-        if !(1..=TIMEOUT_NS_MAX).contains(&self.timeout_ns) {
-            let time = format(self.timeout_ns);
-            return refuse(format!("--timeout {time}: use more than zero and at most 60s"));
-        }
-        if self.stamps == StampsBy::Xdp {
-            let (scheme, connections) = (self.target.scheme(), self.connections);
-            if scheme != Scheme::Udp {
-                return refuse(format!(
-                    "--stamps xdp supports only UDP, not {scheme}://; write udp://HOST:PORT, or \
-                     leave out --stamps xdp"
-                ));
-            }
-            if connections != 1 {
-                return refuse(format!(
-                    "--stamps xdp uses one connection, on which many requests are in flight at \
-                     once; leave out --connections (here: {connections})"
-                ));
-            }
-            fits(self, PAYLOAD_MAX)?;
-        }
-        self.check_headers()?;
-        crate::session::requests::check(self)
-    }
-
-    fn check_headers(&self) -> Result<(), PlanError> {
-        let refuse = |message: String| Err(PlanError::Value(message));
-        let scheme = self.target.scheme();
-        if !(self.headers.is_empty() || scheme.is_http() || scheme.is_grpc()) {
-            return refuse(format!(
-                "{scheme}:// does not support headers; leave them out, or use http://, https://, \
-                 grpc:// or grpcs://"
-            ));
-        }
-        for (name, _) in &self.headers {
-            if is_owned(name) {
-                return refuse(format!(
-                    "header `{name}` is set by the load generator; leave it out"
-                ));
-            }
-        }
-        Ok(())
-    }
-}
-
-pub(crate) fn is_owned(name: &str) -> bool {
-    OWNED.iter().any(|owned| owned.eq_ignore_ascii_case(name))
 }
 
 /// Parses a header of the form `name: value` and trims both parts.
@@ -304,9 +201,9 @@ pub fn parse_header(text: &str) -> Result<(String, String), PlanError> {
     let (name, value) = text.split_once(':').unwrap_or_default();
     let (name, value) = (name.trim(), value.trim());
     if name.is_empty() {
-        return Err(PlanError::Value(format!(
+        return refuse(format!(
             "header `{text}` is not `name: value`; write it as 'accept: text/plain'"
-        )));
+        ));
     }
     Ok((name.to_owned(), value.to_owned()))
 }

@@ -17,7 +17,7 @@ use std::str::FromStr;
 use curtail_kernel::duration;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::error::PlanError;
+use crate::plan::error::{PlanError, refuse};
 
 /// The highest rate, per second. A faster schedule has gaps of less than a microsecond, which no
 /// machine can maintain.
@@ -105,16 +105,16 @@ impl Profile {
                 || steps.iter().any(|step| step.ns == 0))
         {
             let count = steps.len();
-            return Err(PlanError::Value(format!(
+            return refuse(format!(
                 "{count} steps of the rate; write 1 to {STEPS_MAX}, each with a time above zero"
-            )));
+            ));
         }
         match rates.into_iter().find(|rate| !(*rate > 0.0 && *rate <= RATE_MAX)) {
             // `Debug` formats very large and very small rates with an exponent.
-            Some(rate) => Err(PlanError::Value(format!(
+            Some(rate) => refuse(format!(
                 "rate {} must be above 0 and at most 1000000 requests per second",
                 format!("{rate:?}").trim_end_matches(".0")
-            ))),
+            )),
             None => Ok(()),
         }
     }

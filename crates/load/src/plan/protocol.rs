@@ -7,16 +7,7 @@ use curtail_kernel::duration;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::error::PlanError;
-use crate::plan::keys::Keys;
-use crate::plan::target::Scheme;
-
-const STREAMS_MAX: usize = 1 << 16;
-/// The length of a sequence number.
-const DATAGRAM_BYTES_MIN: usize = 8;
-/// The largest payload of an IPv4 datagram.
-const DATAGRAM_BYTES_MAX: usize = 65_507;
-const DELIMITER_BYTES_MAX: usize = 1 << 10;
-const OVER_TLS: &str = "use https:// or grpcs://";
+use crate::plan::schedule::Keys;
 
 /// When a connection writes its requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,69 +125,5 @@ impl Default for ResponseEnd {
     /// A newline.
     fn default() -> ResponseEnd {
         ResponseEnd::Until(b"\n".to_vec())
-    }
-}
-
-impl Protocol {
-    pub(crate) fn check(&self, scheme: Scheme, requests: usize) -> Result<(), PlanError> {
-        let refuse = |message: String| Err(PlanError::Value(message));
-        let default = Protocol::default();
-        if !(1..=STREAMS_MAX).contains(&self.streams) {
-            return refuse(format!("{} streams; use 1 to 65536", self.streams));
-        }
-        if !(1..=STREAMS_MAX).contains(&self.pipeline) {
-            return refuse(format!("{} requests at once; use 1 to 65536", self.pipeline));
-        }
-        if !(DATAGRAM_BYTES_MIN..=DATAGRAM_BYTES_MAX).contains(&self.datagram_bytes) {
-            let bytes = self.datagram_bytes;
-            return refuse(format!("datagrams of {bytes} bytes; use 8 to 65507"));
-        }
-        match &self.response_end {
-            ResponseEnd::Bytes(0) => {
-                return refuse("a response of 0 bytes; use 1 or more".to_owned());
-            }
-            ResponseEnd::Until(end) if !(1..=DELIMITER_BYTES_MAX).contains(&end.len()) => {
-                let bytes = end.len();
-                return refuse(format!("the end of a response is {bytes} bytes; use 1 to 1024"));
-            }
-            _ => {}
-        }
-        let is_http2 = self.http2 || scheme.is_grpc();
-        let misplaced = [
-            (self.http2 && !scheme.is_http(), "HTTP/2", "leave it out, or use http:// or https://"),
-            (
-                self.streams != default.streams && !is_http2,
-                "streams",
-                "add --http2, or leave it out",
-            ),
-            (
-                (self.pipeline, self.batch) != (1, Batch::Off) && !scheme.is_pipelined(),
-                "pipelining or batches",
-                "use memcached://, redis:// or tcp://",
-            ),
-            (self.trust == Trust::Anyone && !scheme.is_tls(), "--insecure", OVER_TLS),
-            (matches!(self.trust, Trust::File(_)) && !scheme.is_tls(), "--cacert", OVER_TLS),
-            (self.schema.is_some() && !scheme.is_grpc(), "a schema", "use grpc:// or grpcs://"),
-            (self.method.is_some() && !scheme.is_http(), "a method", "use http:// or https://"),
-            (
-                self.response_end != default.response_end && scheme != Scheme::Tcp,
-                "the end of a response",
-                "use tcp://",
-            ),
-            (
-                self.datagram_bytes != default.datagram_bytes && scheme != Scheme::Udp,
-                "the length of a datagram",
-                "use udp://",
-            ),
-            (
-                scheme == Scheme::Udp && (self.data.is_some() || self.keys.is_some()),
-                "data or keys",
-                "set the number of bytes (--size) instead",
-            ),
-        ];
-        if let Some((_, setting, fix)) = misplaced.iter().find(|(is, ..)| *is) {
-            return refuse(format!("{scheme}:// does not support {setting}; {fix}"));
-        }
-        self.keys.map_or(Ok(()), |keys| keys.check(requests))
     }
 }

@@ -1,4 +1,5 @@
-//! Records the outcomes of measured requests.
+//! Records the outcomes of measured requests. Records from other machines are validated, so that no sum
+//! overflows.
 
 use std::fmt;
 use std::hint::black_box;
@@ -6,177 +7,38 @@ use std::hint::black_box;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::TIMEOUT_NS_MAX;
 use crate::plan::schedule::Slot;
+use crate::results::arrival_test::{KEPT_MAX, Sends};
 use crate::results::blocks::Blocks;
+use crate::results::counts::{self, COUNT_MAX, growing_histogram, histogram};
+use crate::results::errors::Errors;
 use crate::results::outcome::{Busy, Crowd, Outcome};
-use crate::results::sends::Sends;
-use crate::results::sent;
 use crate::results::split::{Parts, Split};
-use crate::session::Status;
-use crate::session::fault::{Fault, Left};
+use crate::session::printable;
 
-/// Requests without a good response, counted by kind.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Errors {
-    /// No connection could be opened.
-    pub connect: u64,
-    /// The connection opened, but the TLS handshake or a TLS record failed.
-    pub tls: u64,
-    /// No complete response arrived in time. This time includes the wait for a connection and the
-    /// time to open it.
-    pub timeout: u64,
-    /// The server closed or reset the connection before the end of its response.
-    pub reset: u64,
-    /// The bytes from the server are not a valid response, or the response is too long.
-    pub malformed: u64,
-    /// The response was complete and had a status of 500 to 599.
-    pub status_5xx: u64,
-    /// The response was complete and had any other status outside 200 to 299.
-    pub status_other: u64,
-    /// The server sent an error reply in a protocol other than HTTP: a gRPC status other than OK,
-    /// memcached's `ERROR`, or Redis's `-ERR`.
-    pub refused: u64,
-    /// The request was never sent, because all connections were busy and the backlog was full.
-    pub dropped: u64,
-    /// When the run ended early, the request had been sent or was about to be sent on a connection.
-    pub in_flight: u64,
-    /// When the run ended early, the request was due but had not been sent, because no connection
-    /// was free or the sending thread was late.
-    pub overdue: u64,
-    /// The request was due on an agent that was lost, and none of the agent's records contains it.
-    pub unreported: u64,
-}
-
-impl Errors {
-    /// Returns the number of errors of all kinds.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.kinds().map(|(count, _)| count).iter().sum()
-    }
-
-    /// Returns the number of requests that had no outcome when the run ended.
-    #[must_use]
-    pub fn unfinished(&self) -> u64 {
-        self.in_flight + self.overdue + self.unreported
-    }
-
-    /// Returns the errors of requests that ended without a good response, excluding unfinished
-    /// requests.
-    #[must_use]
-    pub fn ended(&self) -> Errors {
-        Errors { in_flight: 0, overdue: 0, unreported: 0, ..*self }
-    }
-
-    /// Returns the count and the description of each kind, most informative first, such as `3` and
-    /// `with a bad status (5xx)`.
-    #[must_use]
-    pub fn kinds(&self) -> [(u64, &'static str); 12] {
-        [
-            (self.status_5xx, "with a bad status (5xx)"),
-            (self.status_other, "with a bad status (3xx or 4xx)"),
-            (self.refused, "with an error response"),
-            (self.timeout, "without a response in time"),
-            (self.connect, "without a connection"),
-            (self.tls, "without TLS"),
-            (self.reset, "cut off by the server"),
-            (self.malformed, "with a malformed response"),
-            (self.dropped, "never sent"),
-            (self.in_flight, "in flight when the run ended"),
-            (self.overdue, "due but not sent when the run ended"),
-            (self.unreported, "lost with an agent"),
-        ]
-    }
-
-    /// Returns the name and the counter of this kind of fault.
-    pub(crate) fn of_fault(&mut self, fault: &Fault) -> (&'static str, &mut u64) {
-        match fault {
-            Fault::Connect(_) => ("connect", &mut self.connect),
-            Fault::Timeout(_) => ("timeout", &mut self.timeout),
-            Fault::Unfinished(Left::InFlight) => ("in_flight", &mut self.in_flight),
-            Fault::Unfinished(Left::Overdue) => ("overdue", &mut self.overdue),
-            Fault::Tls(_) => ("tls", &mut self.tls),
-            Fault::Closed
-            | Fault::IncompleteMessage
-            | Fault::Reset(_)
-            | Fault::Unprocessed(_)
-            | Fault::Io(_) => ("reset", &mut self.reset),
-            _ => ("malformed", &mut self.malformed),
-        }
-    }
-
-    fn of_status(&mut self, status: &Status) -> &mut u64 {
-        match status {
-            Status::Http(500..) => &mut self.status_5xx,
-            Status::Http(_) => &mut self.status_other,
-            Status::Fine | Status::Refused(_) => &mut self.refused,
-        }
-    }
-
-    /// Adds the counts of `other`.
-    pub fn merge(&mut self, other: &Errors) {
-        let Errors { connect, tls, timeout, reset, malformed, .. } = *other;
-        let Errors { status_5xx, status_other, refused, dropped, .. } = *other;
-        let Errors { in_flight, overdue, unreported, .. } = *other;
-        self.connect += connect;
-        self.tls += tls;
-        self.timeout += timeout;
-        self.reset += reset;
-        self.malformed += malformed;
-        self.status_5xx += status_5xx;
-        self.status_other += status_other;
-        self.refused += refused;
-        self.dropped += dropped;
-        self.in_flight += in_flight;
-        self.overdue += overdue;
-        self.unreported += unreported;
-    }
-}
-
-/// Lists the kinds that occurred: `3 with a bad status (5xx), 1 never sent`.
-impl fmt::Display for Errors {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = self.kinds().into_iter().filter(|(count, _)| *count > 0);
-        let parts: Vec<String> = found.map(|(count, kind)| format!("{count} {kind}")).collect();
-        f.write_str(&parts.join(", "))
-    }
-}
+/// Maximum number of send times that an agent keeps.
+const SENDS_MAX: usize = 2 * KEPT_MAX;
 
 /// A record that is handed to a thread has enough preallocated memory to measure for this long. The
 /// value is twice the usual time between two swaps of records, because a thread may swap late.
 const ROOM_NS: u64 = 1_000_000_000;
 
-/// Creates an empty latency histogram in nanoseconds. It has three significant digits and a range
-/// that ends slightly above the longest timeout. Higher values are recorded as the maximum.
-#[must_use]
-pub fn histogram() -> Histogram<u64> {
-    let most_ns = TIMEOUT_NS_MAX + 1_000_000_000;
-    Histogram::new_with_max(most_ns, 3).expect("the bound and the digits are constants in range")
-}
-
-/// Creates a histogram with four significant digits and a range that grows with its values.
-pub(super) fn growing_histogram() -> Histogram<u64> {
-    let mut counts = Histogram::new(4).expect("four digits are in range");
-    counts.auto(true);
-    counts
-}
-
 /// The measurements of a run or of a part of it. Values are in nanoseconds unless stated otherwise.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Record {
     /// Latencies of good responses, measured from the intended times.
-    #[serde(with = "sent")]
+    #[serde(with = "counts")]
     pub(crate) latency: Histogram<u64>,
     /// A lower bound on the latency of every other request. For a request that failed, this is the
     /// timeout. For a request that was unfinished when the run ended, it is the request's age.
-    #[serde(with = "sent")]
+    #[serde(with = "counts")]
     pub(crate) at_least: Histogram<u64>,
     /// Latencies of good responses, measured from when a connection took the request.
-    #[serde(with = "sent")]
+    #[serde(with = "counts")]
     pub(crate) uncorrected: Histogram<u64>,
     /// Schedule lag of all requests except dropped requests and requests that were due on lost
     /// agents.
-    #[serde(with = "sent")]
+    #[serde(with = "counts")]
     pub(crate) lag: Histogram<u64>,
     /// The values of `latency` and `at_least`, divided into blocks of time.
     pub(crate) blocks: Blocks,
@@ -185,7 +47,7 @@ pub(crate) struct Record {
     /// The times at which good responses ended, including the warm-up, in microseconds from the
     /// start of the schedule. The histogram has four significant digits, because it is used to
     /// count the responses in a time window.
-    #[serde(serialize_with = "sent::serialize", deserialize_with = "sent::growing")]
+    #[serde(serialize_with = "counts::serialize", deserialize_with = "counts::growing")]
     pub(crate) ends_us: Histogram<u64>,
     /// The parts of the latencies of good responses.
     pub(crate) split: Split,
@@ -368,6 +230,31 @@ impl Record {
         all
     }
 
+    /// Returns the record if a run could have produced it.
+    pub(crate) fn validate(mut self) -> Result<Record, String> {
+        let Record { requests, failed_since, sent, answered, failed, waited, unsent, .. } = self;
+        let Record { connects, left_stamps, came_stamps, sent_again, unasked, .. } = self;
+        let of_requests = [requests, failed_since, sent, answered, failed, waited, unsent];
+        let others = [connects, left_stamps, came_stamps, sent_again, unasked];
+        let errors = self.errors.kinds().map(|(count, _)| count);
+        let all = of_requests.into_iter().chain(others).chain(errors);
+        let most = all.max().unwrap_or_default();
+        if most > COUNT_MAX {
+            return Err(format!("a counter is {most}"));
+        }
+        if self.sends.len() > SENDS_MAX {
+            return Err("it contains too many numbers".to_owned());
+        }
+        let (good, failed) = (self.latency.len(), self.errors.total());
+        if requests != good + failed || self.at_least.len() != failed || unsent > failed {
+            return Err(format!("{requests} requests have {good} latencies and {failed} failures"));
+        }
+        if let Some(first) = &mut self.first_error {
+            first.text = printable(&first.text);
+        }
+        Ok(self)
+    }
+
     /// Creates an empty record for one second of the schedule, starting at `now_ns`. Requests
     /// before `warmup_ns` are not measured. Its memory is preallocated, because growing it while
     /// requests are due could delay them by up to half a millisecond.
@@ -435,8 +322,17 @@ impl Record {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json, to_value};
+
     use super::*;
-    use crate::session::Whole;
+    use crate::plan::Plan;
+    use crate::plan::schedule::Slot;
+    use crate::results::conclude::conclude;
+    use crate::results::facts::{End, Facts};
+    use crate::results::outcome::Outcome;
+    use crate::session::fault::Fault;
+    use crate::session::{Status, Whole};
 
     /// Adds one request with a response every 2 ms, starting at `from`.
     fn add(record: &mut Record, from: u64, requests: u64, warmup_ns: u64) {
@@ -479,6 +375,118 @@ mod tests {
             assert_eq!(room(&record), before, "{from}");
             add(&mut record, from + 497, 100_000, warmup_ns);
             assert_eq!(record.ends_us.len(), 100_497, "it grows when needed");
+        }
+    }
+
+    #[test]
+    fn a_histogram_is_transferred_count_by_count() {
+        let mut record = Record::new();
+        for (value, count) in [(5_000, 3), (1_234_567, 1), (60_000_000_000, 1 << 31)] {
+            record.latency.record_n(value, count).unwrap();
+            record.ends_us.record_n(value, count).unwrap();
+        }
+        let arrived: Record = serde_json::from_value(to_value(&record).unwrap()).unwrap();
+        assert_eq!((&arrived.latency, &arrived.ends_us), (&record.latency, &record.ends_us));
+        let mut ends_us = arrived.ends_us;
+        ends_us.record(1 << 45).expect("a growing histogram");
+        assert!(arrived.lag.is_empty());
+    }
+
+    /// Records requests every 2 ms, starting at index `from`. Every tenth fails.
+    fn measured(from: u64, requests: u64) -> Record {
+        let mut record = Record::new();
+        for index in from..from + requests {
+            let slot = Slot { index, at_ns: index * 2_000_000, query: 0, warmup: false };
+            let whole = Whole { status: Status::Http(200), head: None, body_bytes: 0 };
+            let taken_ns = slot.at_ns + 1_000 * index;
+            let done_ns = taken_ns + 3_000_000 + index % 7 * 500_000;
+            let result = if index % 10 == 3 { Err(Fault::Closed) } else { Ok(whole) };
+            let sent_ns = Some(taken_ns + 5_000);
+            record.sends.push(index, slot.at_ns);
+            record.add(
+                &Outcome { taken_ns, sent_ns, done_ns, result, ..Outcome::never_sent(slot, 0) },
+                0,
+                0,
+            );
+        }
+        record
+    }
+
+    fn sent(record: Record) -> Record {
+        received(to_value(record).unwrap()).unwrap()
+    }
+
+    fn received(value: Value) -> Result<Record, String> {
+        serde_json::from_value::<Record>(value).map_err(|error| error.to_string())?.validate()
+    }
+
+    fn concluded(record: Record) -> Value {
+        let plan = Plan::new("http://127.0.0.1:1/".parse().unwrap(), 500.0);
+        let end = End::default();
+        to_value(conclude(record, &Facts::of(&plan, end, None))).unwrap()
+    }
+
+    #[test]
+    fn records_sent_in_parts_add_up_to_one_record() {
+        let mut together = Record::new();
+        for (from, requests) in [(0, 1_000), (2_500, 2_500), (1_000, 1_500)] {
+            together.merge(&sent(measured(from, requests)));
+        }
+        let one = measured(0, 5_000);
+        assert_eq!(together.latency, one.latency);
+        assert_eq!(concluded(together), concluded(one));
+    }
+
+    #[test]
+    fn inconsistent_records_are_rejected() {
+        let good = to_value(measured(0, 100)).unwrap();
+        for (path, value, why) in [
+            ("/requests", json!(101), "101 requests have 90 latencies and 10 failures"),
+            ("/sent", json!(COUNT_MAX + 1), "a counter is 4294967297"),
+            ("/errors/dropped", json!(u64::MAX), "a counter is"),
+            ("/split", json!([[5_000, 1, [0, 0, 0, 0]]]), "its parts"),
+            ("/blocks/length_ns", json!(30_000_000), "its blocks"),
+            ("/blocks/counts", json!([[[5_000, 1]]]), "its blocks"),
+            ("/lag", json!([[u64::MAX, 1]]), "a histogram"),
+            ("/ends_us", json!([[counts::GROWN_MAX + 1, 1]]), "a histogram"),
+            ("/uncorrected", json!([[5_000, COUNT_MAX + 1]]), "a histogram"),
+        ] {
+            let mut bad = good.clone();
+            *bad.pointer_mut(path).expect(path) = value;
+            let refused = received(bad).unwrap_err();
+            assert!(refused.contains(why), "{path}: {refused}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_numbers_are_added_up_or_rejected(
+            numbers in prop::collection::vec(any::<u64>(), 8),
+            small in prop::collection::vec(0..5_000_u32, 8),
+            doubled in 0..40_u32,
+            sends: Vec<u64>,
+        ) {
+            let mut record = to_value(measured(0, 100)).unwrap();
+            let kept: Vec<(u64, u64)> = sends.chunks(2).map(|of| (of[0], of[of.len() - 1])).collect();
+            record["ends_us"] = json!([[numbers[0] >> (numbers[1] % 64), numbers[2] >> 40]]);
+            record["sends"] = json!({ "every": numbers[0], "kept": kept });
+            record["last_good_ns"] = numbers[1].into();
+            record["last_error_ns"] = numbers[2].into();
+            record["first_error"] = json!({ "at_ns": numbers[3], "text": "x" });
+            record["sent"] = (numbers[4] >> (numbers[5] % 64)).into();
+            let sums = [numbers[5], numbers[6], numbers[7], u64::MAX];
+            let parts = json!([small[0], numbers[4] >> (numbers[6] % 64), sums]);
+            record["split"].as_array_mut().unwrap().push(parts);
+            record["blocks"] = json!({
+                "length_ns": 20_000_000_u64.checked_shl(doubled).unwrap_or(1),
+                "counts": [[[small[1], u32::MAX], [small[2], 1]], [], [[small[3], small[4]]]],
+            });
+            if let Ok(record) = received(record) {
+                let mut total = measured(50, 10);
+                total.merge(&record);
+                total.merge(&record);
+                concluded(total);
+            }
         }
     }
 }

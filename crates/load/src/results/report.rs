@@ -1,17 +1,15 @@
 //! The result of a run.
 
-use curtail_jitter::machine::Taken;
+use curtail_machine::Taken;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::agents::AgentReport;
 use crate::engine::stamp::{DeviceClock, PastStack};
 use crate::results::arrival_test::ArrivalTest;
-use crate::results::note::Note;
-use crate::results::record::Errors;
-use crate::results::sender::Sender;
+use crate::results::errors::Errors;
+use crate::results::facts::Sender;
 use crate::results::summary::{Intervals, Splits, Summary};
-use crate::results::verdict::{Invalid, Withheld};
+use crate::results::verdict::{Invalid, Note, Withheld};
 
 /// The result of a run. Serializes to the JSON document that `curtail load` prints.
 #[derive(Debug, Clone, Serialize)]
@@ -151,6 +149,32 @@ impl Report {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
+}
+
+/// One agent's part of a load.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "`Report` documents the fields")]
+pub struct AgentReport {
+    pub agent: String,
+    pub valid: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub invalid_because: Vec<Invalid>,
+    /// The agent's share of the plan's mean rate, per second. `None` for a closed loop.
+    pub offered_rate: Option<f64>,
+    pub achieved_rate: f64,
+    pub requests: u64,
+    pub errors: Errors,
+    pub latency_ns: Summary,
+    pub schedule_lag_ns: Summary,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender: Option<Sender>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Taken>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
+    /// The shortest round trip before the start. The error of the clock offset is at most half of
+    /// this time.
+    pub round_trip_ns: u64,
 }
 
 /// When requests failed. Times are nanoseconds since the start of the schedule.

@@ -9,8 +9,8 @@
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::results::counts::{BUCKETS, COUNT_MAX, bucket_of};
 use crate::results::outcome::Outcome;
-use crate::results::sent::COUNT_MAX;
 
 /// Number of requests whose proportions are used to split a percentile.
 const AROUND: u64 = 20;
@@ -170,29 +170,6 @@ impl TryFrom<Vec<Sparse>> for Split {
     }
 }
 
-/// Number of buckets per factor of two.
-const LINEAR: u32 = 64;
-const LINEAR_BITS: u32 = LINEAR.ilog2();
-/// Number of buckets. This is more than enough for the longest timeout.
-pub(crate) const BUCKETS: usize = (37 - LINEAR_BITS as usize) * LINEAR as usize;
-
-/// Returns the bucket of a latency in nanoseconds. Each factor of two is divided into buckets of
-/// equal width.
-pub(crate) fn bucket_of(ns: u64) -> usize {
-    let high = (ns | 1).ilog2();
-    let shift = high.saturating_sub(LINEAR_BITS);
-    let within = (ns >> shift) as usize;
-    (shift as usize * LINEAR as usize + within).min(BUCKETS - 1)
-}
-
-/// Returns the middle of a bucket, in nanoseconds.
-pub(crate) fn bucket_middle_ns(index: usize) -> u64 {
-    let linear = LINEAR as usize;
-    let shift = (index / linear).saturating_sub(1);
-    let within = index - shift * linear;
-    ((within as u64) << shift) + (1 << shift) / 2
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -270,22 +247,5 @@ mod tests {
     fn without_the_lag_the_other_parts_keep_their_proportions() {
         assert_eq!(parts(500, 10, 30).without_lag(80), parts(0, 20, 60));
         assert_eq!(parts(500, 0, 0).without_lag(80), parts(0, 0, 0));
-    }
-
-    #[test]
-    fn buckets_are_ordered_and_narrow_and_contain_their_middle() {
-        let mut before = 0;
-        for ns in (0..20_000).chain((20_000..60_000_000_000).step_by(7_654_321)) {
-            let at = bucket_of(ns);
-            assert!(at >= before, "{ns}");
-            assert!(at - before <= 1 || ns >= 20_000, "{ns} skips a bucket");
-            assert_eq!(bucket_of(bucket_middle_ns(at)), at, "{ns}");
-            assert!(
-                bucket_middle_ns(at).abs_diff(ns) as f64 <= (ns as f64 * 0.008).max(0.5),
-                "{ns}"
-            );
-            before = at;
-        }
-        assert!(before < BUCKETS - 1, "the longest time-out has its own bucket");
     }
 }

@@ -1,5 +1,6 @@
 //! Percentiles, their confidence intervals and their parts.
 
+use curtail_stats::{Estimate, quotient};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -195,24 +196,18 @@ pub fn ratio_intervals(
     (this, sure): (&Summary, &Intervals),
     (that, that_sure): (&Summary, &Intervals),
 ) -> Percentiles<[f64; 2]> {
-    let (this, sure, that, that_sure) = (this.each(), sure.each(), that.each(), that_sure.each());
-    Percentiles::of(|at, _| ratio_interval((this[at]?, sure[at]?), (that[at]?, that_sure[at]?)))
-}
-
-/// Returns the interval of a ratio from the intervals of two independent runs. On a logarithmic
-/// scale a ratio is a difference, and the distances of the bounds from the estimates add up like
-/// standard errors (the method of variance estimates recovery, Zou and Donner 2008). Asymmetric
-/// intervals stay asymmetric.
-fn ratio_interval(
-    (this, [low, high]): (u64, [u64; 2]),
-    (that, [that_low, that_high]): (u64, [u64; 2]),
-) -> Option<[f64; 2]> {
-    let [this, low, high] = [this, low, high].map(|ns| (ns as f64).ln());
-    let [that, that_low, that_high] = [that, that_low, that_high].map(|ns| (ns as f64).ln());
-    let down = (this - low).hypot(that_high - that);
-    let up = (high - this).hypot(that - that_low);
-    let borders = [(this - that - down).exp(), (this - that + up).exp()];
-    borders.iter().all(|border| border.is_finite()).then_some(borders)
+    let estimates = |of: &Summary, sure: &Intervals| -> [Option<Estimate>; 5] {
+        let (values, intervals) = (of.each(), sure.each());
+        std::array::from_fn(|at| {
+            let (value, [low, high]) = values[at].zip(intervals[at])?;
+            Some(Estimate { value: value as f64, low: low as f64, high: high as f64 })
+        })
+    };
+    let (this, that) = (estimates(this, sure), estimates(that, that_sure));
+    Percentiles::of(|at, _| {
+        let Estimate { low, high, .. } = quotient(this[at]?, that[at]?);
+        (low.is_finite() && high.is_finite()).then_some([low, high])
+    })
 }
 
 /// Returns the interval of one percentile, which is given in thousandths. Its bounds are the
@@ -224,7 +219,7 @@ pub(crate) fn interval(
     per_mille: u32,
 ) -> Option<[u64; 2]> {
     let share = f64::from(per_mille) / 1_000.0;
-    let half = blocks.share_error(samples.value_at_quantile(share))?.half_width();
+    let half = blocks.share_half_width(samples.value_at_quantile(share))?;
     // There is no bound beyond the last sample.
     let inside = share - half > 0.0 && (1.0 - share - half) * samples.len() as f64 >= 1.0;
     let at = |quantile| samples.value_at_quantile(quantile);
@@ -246,23 +241,6 @@ pub(crate) fn relative_error(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_ratio_has_the_uncertainty_of_both_figures() {
-        let near = |sure, other_sure, expected: [f64; 2]| {
-            let found = ratio_interval((200, sure), (100, other_sure)).expect("an interval");
-            let off = found.iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-            assert!(off < 1e-9, "{found:?}, not {expected:?}");
-        };
-        // Only one of the two values is uncertain.
-        near([100, 400], [100, 100], [1.0, 4.0]);
-        near([200, 200], [50, 200], [1.0, 4.0]);
-        // Both values are uncertain by a factor of 2, and the errors add up like the legs of a
-        // right triangle.
-        let both = 2.0_f64.powf(2.0_f64.sqrt());
-        near([100, 400], [50, 200], [2.0 / both, 2.0 * both]);
-        near([0, 200], [100, 100], [0.0, 2.0]);
-    }
 
     /// All hiccups have the same length, so the 99th percentile is in the same bucket for every
     /// share.

@@ -1,15 +1,16 @@
-//! Judges whether a run measured what its plan requires.
+//! Judges whether a run measured what its plan requires, and adds remarks.
 //!
-//! A verdict must not depend on chance, so the rules about time ignore a problem that affects
-//! [`FEW`] requests or fewer.
+//! A verdict must not depend on chance, so the rules about time ignore a problem that affects [`FEW`]
+//! requests or fewer.
 
+use curtail_machine::Taken;
 use hdrhistogram::Histogram;
-use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
 use crate::engine::stamp::{DeviceClock, PastStack};
+use crate::results::errors::Errors;
+use crate::results::facts::Facts;
 use crate::results::limit::{Limit, short};
-use crate::results::record::Errors;
 use crate::results::summary::percentile;
 
 /// A percentile in thousandths, and the lag in nanoseconds that is always acceptable at that
@@ -168,43 +169,34 @@ pub enum Invalid {
     Interrupted { requests: u64 },
 }
 
-impl Serialize for Invalid {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        typed(self, serializer)
-    }
+/// Serializes the fields, tagged with the kind, and the text. `remote = "Self"` makes a function of the
+/// derived implementation, which serializes the fields alone.
+macro_rules! with_text {
+    ($($of:ident)*) => { $(
+        impl Serialize for $of {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                #[derive(Serialize)]
+                struct Typed<'a> {
+                    #[serde(flatten, serialize_with = "fields")]
+                    fields: &'a $of,
+                    text: String,
+                }
+                fn fields<S: Serializer>(of: &&$of, to: S) -> Result<S::Ok, S::Error> {
+                    $of::serialize(of, to)
+                }
+                Typed { fields: self, text: self.to_string() }.serialize(to)
+            }
+        }
+    )* };
 }
-
-impl Fields for Invalid {
-    fn fields<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        Invalid::serialize(self, to)
-    }
-}
-
-/// A verdict or a note. `fields` serializes the enum without the text, tagged with its kind.
-pub(crate) trait Fields: std::fmt::Display {
-    fn fields<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error>;
-}
-
-/// Serializes the fields and the text.
-pub(crate) fn typed<S: Serializer>(of: &impl Fields, serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Typed<'a, T: Fields> {
-        #[serde(flatten, serialize_with = "fields")]
-        fields: &'a T,
-        text: String,
-    }
-    fn fields<T: Fields, S: Serializer>(of: &&T, to: S) -> Result<S::Ok, S::Error> {
-        of.fields(to)
-    }
-    Typed { fields: of, text: of.to_string() }.serialize(serializer)
-}
+with_text!(Invalid Withheld Note);
 
 /// The 99.9th percentile is not reported, because it would include the generator's lag; the other
 /// percentiles are valid. At the 99.9th percentile, connections took requests later than `limit_ns`
 /// after their intended times. The limit is 5 % of the uncorrected 99.9th percentile, but at least
 /// 1 ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, thiserror::Error)]
-#[serde(remote = "Self")]
+#[serde(remote = "Self", tag = "kind", rename = "withheld")]
 #[expect(missing_docs, reason = "the message documents the fields")]
 #[error(
     "p99.9 is withheld: {late} of {requests} requests were sent more than {} after their intended \
@@ -216,20 +208,6 @@ pub struct Withheld {
     pub late: u64,
     pub requests: u64,
     pub limit_ns: u64,
-}
-
-/// The JSON has the same form as the JSON of [`Invalid`].
-impl Serialize for Withheld {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Withheld { late, requests, limit_ns } = self;
-        let mut typed = serializer.serialize_struct("Withheld", 5)?;
-        typed.serialize_field("kind", "withheld")?;
-        typed.serialize_field("late", late)?;
-        typed.serialize_field("requests", requests)?;
-        typed.serialize_field("limit_ns", limit_ns)?;
-        typed.serialize_field("text", &self.to_string())?;
-        typed.end()
-    }
 }
 
 /// Finds a percentile at which too many lags exceed the limit, so that the whole run is invalid.
@@ -355,6 +333,52 @@ fn how_sure(per_mille: u32, found: Option<f64>) -> String {
         Some(found) => format!("the precision of p{name} is ±{:.1} %", found * 100.0),
         None => format!("the run is too short to estimate the precision of p{name}"),
     }
+}
+
+/// A remark on a report. Its JSON has the same form as the JSON of [`Invalid`](crate::Invalid).
+#[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
+#[serde(remote = "Self", tag = "kind", rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the messages document the fields")]
+#[non_exhaustive]
+pub enum Note {
+    /// Other processes or the hypervisor took much of the machine's processor time, and a sending
+    /// thread waited for a processor.
+    #[error(
+        "these figures describe {}, not only the server: during the measurement, {taken}",
+        machine(agent.as_ref())
+    )]
+    BusyMachine {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        agent: Option<String>,
+        #[serde(flatten)]
+        taken: Taken,
+    },
+    /// The gaps fail the test of [`Invalid::NotPoisson`](crate::Invalid::NotPoisson), but only
+    /// because of a lag that is too small to matter.
+    #[error(
+        "the gaps between the {gaps} requests differ by {d:.2} from exponential ones, because the \
+         lag of {} is not small compared to them; it is negligible compared to the latencies",
+        short(*.lag_ns)
+    )]
+    NotPoisson { d: f64, gaps: usize, lag_ns: u64 },
+    /// The generator, not the server, may limit the rate of a closed loop.
+    #[error("a sending thread was idle for only {:.0} % of the time, so the server may sustain \
+             more; use more threads (-t)", idle * 100.0)]
+    SenderSpent { idle: f64 },
+}
+
+fn machine(agent: Option<&String>) -> String {
+    agent.map_or_else(|| "this machine".to_owned(), |agent| format!("the machine of agent {agent}"))
+}
+
+/// Returns the note about the machine, if the machine was busy.
+pub(crate) fn busy_machine(facts: &Facts<'_>) -> Option<Note> {
+    let taken = facts.machine.filter(Taken::is_much)?;
+    // A server on this machine counts as another process. The server's processor time matters only
+    // if a sending thread had to wait for a processor.
+    let waited = facts.sender.is_some_and(|sender| sender.kept_waiting());
+    let matters = waited || Taken { others: 0.0, ..taken }.is_much();
+    matters.then_some(Note::BusyMachine { agent: facts.agent.clone(), taken })
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Reasons why a request has no complete response.
 
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -43,43 +42,30 @@ pub(crate) enum Fault {
 }
 
 /// The state of a request when the run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Left {
     /// A connection had taken the request.
+    #[error("in flight")]
     InFlight,
     /// The request was due, but no connection had taken it.
+    #[error("due but not sent")]
     Overdue,
 }
 
-impl fmt::Display for Left {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == Left::InFlight { "in flight" } else { "due but not sent" })
-    }
-}
-
 /// What a request that timed out was waiting for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Wait {
+    #[error("")]
     Response,
+    #[error(": no server responded at the address, so the connection was never opened")]
     Opening,
+    #[error(
+        ": the TLS handshake did not finish; if the server does not use TLS, leave out the s of \
+         the scheme"
+    )]
     Agreeing,
+    #[error(": all connections were busy; use more")]
     Connection,
-}
-
-impl fmt::Display for Wait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Wait::Response => "",
-            Wait::Opening => {
-                ": no server responded at the address, so the connection was never opened"
-            }
-            Wait::Agreeing => {
-                ": the TLS handshake did not finish; if the server does not use TLS, leave out \
-                 the s of the scheme"
-            }
-            Wait::Connection => ": all connections were busy; use more",
-        })
-    }
 }
 
 impl Fault {
@@ -148,5 +134,39 @@ impl Greeting {
             Some(&SETTINGS) => Greeting::Http2,
             Some(_) => Greeting::Other,
         }
+    }
+}
+
+/// The protocol that a client expects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expected {
+    Http1,
+    Http2,
+    Grpc,
+}
+
+impl Expected {
+    /// Checks the server's first bytes. Returns true once they are known to be acceptable.
+    pub(crate) fn check(self, bytes: &[u8]) -> Result<bool, Fault> {
+        Err(Fault::Mismatch(match (self, Greeting::of(bytes)) {
+            (_, Greeting::Unknown) => return Ok(false),
+            (Expected::Http1, Greeting::Http1 | Greeting::Other)
+            | (Expected::Http2 | Expected::Grpc, Greeting::Http2) => return Ok(true),
+            (Expected::Http1, Greeting::Http2) => {
+                "the server sent HTTP/2 in response to HTTP/1; add --http2"
+            }
+            (Expected::Http2, Greeting::Http1) => {
+                "the server sent HTTP/1 in response to HTTP/2; leave out --http2"
+            }
+            (Expected::Grpc, Greeting::Http1) => {
+                "the server sent HTTP/1 in response to HTTP/2, which gRPC needs; is it the right \
+                 port?"
+            }
+            (Expected::Grpc, Greeting::Tls) => {
+                "the server uses TLS; write grpcs:// instead of grpc://"
+            }
+            (_, Greeting::Tls) => "the server uses TLS; write https:// instead of http://",
+            (_, Greeting::Other) => "the server does not use HTTP/2; is it the right port?",
+        }))
     }
 }

@@ -3,14 +3,13 @@
 use bytes::BytesMut;
 use curtail_http::h1::{BadResponse, BodyDecoder, Decoded, Limits, ResponseHead, parse_response};
 
-use crate::session::fault::{Fault, Greeting};
+use crate::session::fault::{Expected, Fault};
 use crate::session::pipelined::Scan;
 use crate::session::{Body, Status, Whole};
 
 /// Maximum number of interim responses (1xx) before the final response.
 const INTERIM_MAX: usize = 16;
 
-#[derive(Debug)]
 pub(crate) struct Http1 {
     limits: Limits,
     heads: bool,
@@ -33,17 +32,9 @@ impl Http1 {
     fn head(&mut self, input: &mut BytesMut) -> Result<(), Fault> {
         while self.response.is_none() {
             if !self.greeted {
-                match Greeting::of(input) {
-                    Greeting::Http1 | Greeting::Other => self.greeted = true,
-                    Greeting::Unknown => return Ok(()),
-                    Greeting::Http2 => {
-                        let message = "the server sent HTTP/2 in response to HTTP/1; add --http2";
-                        return Err(Fault::Mismatch(message));
-                    }
-                    Greeting::Tls => {
-                        let message = "the server uses TLS; write https:// instead of http://";
-                        return Err(Fault::Mismatch(message));
-                    }
+                self.greeted = Expected::Http1.check(input)?;
+                if !self.greeted {
+                    return Ok(());
                 }
             }
             let parsed = parse_response(input, &self.limits, self.to_head);

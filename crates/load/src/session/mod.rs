@@ -3,7 +3,7 @@
 //! | protocol | file | maximum number of concurrent requests on a connection |
 //! |---|---|---|
 //! | HTTP/1.1, memcached, Redis, TCP | `pipelined.rs`, with a scanner for each | 1, or the plan's limit with pipelining |
-//! | HTTP/2, gRPC | `http2/` | the limit of the plan or the server, whichever is smaller |
+//! | HTTP/2, gRPC | `http2.rs` | the limit of the plan or the server, whichever is smaller |
 //! | UDP | `udp.rs` | 65,536 |
 //!
 //! `tls.rs` adds TLS to any of these protocols.
@@ -23,39 +23,30 @@
 pub(crate) mod fault;
 mod http1;
 mod http2;
-mod memcached;
 mod pipelined;
-mod redis;
 pub(crate) mod requests;
-#[cfg(test)]
-mod tests;
-mod tls;
-pub(crate) mod tls_client;
+pub(crate) mod tls;
 mod udp;
 
-use std::fmt::{self, Debug};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use bytes::{Bytes, BytesMut};
 use curtail_http::h1::ResponseHead;
 
-use http1::Http1;
-use http2::Http2;
-use memcached::Memcached;
-use pipelined::{Pipelined, Tcp};
-use redis::Redis;
-use udp::Udp;
-
-pub(crate) use tls::Tls;
-pub(crate) use udp::LENGTH_BYTES;
-
 use crate::plan::error::PlanError;
-use crate::plan::protocol::{Batch, ResponseEnd};
+use crate::plan::protocol::Protocol;
 use crate::plan::{Pace, Plan};
 use crate::session::fault::Fault;
-use crate::session::tls_client::TlsClient;
+use crate::session::tls::TlsClient;
+use http1::Http1;
+use http2::Http2;
+use pipelined::{Memcached, Pipelined, Redis, Tcp};
 use requests::Call;
+use udp::Udp;
+
+pub(crate) use udp::LENGTH_BYTES;
 
 /// The number by which the engine identifies a request on its connection. The reply contains it.
 pub(crate) type Token = u32;
@@ -109,7 +100,8 @@ pub(crate) enum Status {
     Refused(String),
 }
 
-const REASON_CHARS: usize = 200;
+/// Text from a peer is truncated to this length.
+const TEXT_CHARS: usize = 300;
 
 impl Status {
     pub(crate) fn good(&self) -> bool {
@@ -121,14 +113,14 @@ impl Status {
     }
 
     fn refused(text: &[u8]) -> Status {
-        Status::Refused(printable(text))
+        Status::Refused(printable(&String::from_utf8_lossy(text)))
     }
 }
 
-/// Returns the server's text without control characters.
-fn printable(text: &[u8]) -> String {
+/// Returns the start of a peer's text without control characters.
+pub(crate) fn printable(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
-    String::from_utf8_lossy(text).chars().take(REASON_CHARS).map(plain).collect()
+    text.chars().take(TEXT_CHARS).map(plain).collect()
 }
 
 impl fmt::Display for Status {
@@ -173,7 +165,7 @@ pub(crate) struct Reply {
     pub(crate) result: Result<Whole, Fault>,
 }
 
-pub(crate) trait Session: Debug + Send {
+pub(crate) trait Session: Send {
     fn capacity(&self) -> usize;
 
     fn send(&mut self, query: usize, token: Token, out: &mut Out);
@@ -212,13 +204,10 @@ pub(crate) struct Sessions {
     pub(crate) requests: Requests,
     pub(crate) heads: bool,
     pub(crate) body_bytes_max: u64,
-    pub(crate) streams: usize,
-    pub(crate) pipeline: usize,
-    pub(crate) batch: Batch,
+    pub(crate) protocol: Protocol,
     pub(crate) datagrams_max: usize,
     /// Number of datagram sessions opened.
     pub(crate) begun: AtomicU64,
-    pub(crate) response_end: ResponseEnd,
     pub(crate) tls: Option<TlsClient>,
 }
 
@@ -236,24 +225,16 @@ pub(crate) enum Requests {
 impl Sessions {
     /// Prepares everything that a plan needs. `heads` is true if the caller wants response heads.
     pub(crate) fn prepare(plan: &Plan, heads: bool) -> Result<Sessions, PlanError> {
-        let body_bytes_max = plan.body_bytes_max;
-        let response_end = plan.protocol.response_end.clone();
         let is_tls = plan.target.scheme().is_tls();
-        let tls = is_tls.then(|| TlsClient::prepare(plan)).transpose()?;
-        let (requests, streams) = (requests::prepare(plan)?, plan.protocol.streams);
-        // In a closed loop, a connection waits for its response before it sends again.
-        let datagrams_max = if plan.pace == Pace::Closed { 1 } else { udp::OUTSTANDING_MAX };
         Ok(Sessions {
-            requests,
+            requests: requests::prepare(plan)?,
             heads,
-            body_bytes_max,
-            streams,
-            pipeline: plan.protocol.pipeline,
-            batch: plan.protocol.batch,
-            datagrams_max,
+            body_bytes_max: plan.body_bytes_max,
+            protocol: plan.protocol.clone(),
+            // In a closed loop, a connection waits for its response before it sends again.
+            datagrams_max: if plan.pace == Pace::Closed { 1 } else { udp::OUTSTANDING_MAX },
             begun: AtomicU64::new(0),
-            response_end,
-            tls,
+            tls: is_tls.then(|| TlsClient::prepare(plan)).transpose()?,
         })
     }
 
@@ -273,7 +254,7 @@ impl Sessions {
             Requests::Memcached(_) => Box::new(Pipelined::new(own, Memcached::new(body))),
             Requests::Redis(_) => Box::new(Pipelined::new(own, Redis::new(body))),
             Requests::Tcp(_) => {
-                let end = self.response_end.clone();
+                let end = self.protocol.response_end.clone();
                 Box::new(Pipelined::new(own, Tcp::new(end, body)))
             }
             Requests::Udp(_) => Box::new(Udp::new(own)),
@@ -308,3 +289,6 @@ impl Sessions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,8 @@
-//! Protocols whose responses arrive in the order of the requests: HTTP/1.1, memcached, Redis and
-//! raw TCP. They differ only in how a response ends. A [`Scan`] finds the end of a response.
+//! Protocols whose responses arrive in the order of the requests: HTTP/1.1 (`http1`), memcached, Redis
+//! and raw TCP. They differ only in how a response ends. A [`Scan`] finds the end of a response, or
+//! determines that it is an error.
 
 use std::collections::VecDeque;
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -13,7 +13,7 @@ use crate::session::{Body, Out, Session, Sessions, Status, Token, Whole, printab
 
 /// Finds the end of a response without buffering it. Its result depends only on the bytes, not on
 /// how they are split into reads.
-pub(crate) trait Scan: Debug + Send {
+pub(crate) trait Scan: Send {
     fn begin(&mut self, request: &[u8]);
 
     /// Consumes the response's bytes from the start of `input`. Returns the response once it is
@@ -30,7 +30,6 @@ pub(crate) trait Scan: Debug + Send {
     }
 }
 
-#[derive(Debug)]
 pub(crate) struct Pipelined<S> {
     sessions: Arc<Sessions>,
     scan: S,
@@ -47,7 +46,7 @@ impl<S: Scan> Pipelined<S> {
 
 impl<S: Scan> Session for Pipelined<S> {
     fn capacity(&self) -> usize {
-        let room = self.sessions.pipeline.saturating_sub(self.waiting.len());
+        let room = self.sessions.protocol.pipeline.saturating_sub(self.waiting.len());
         if self.scan.reusable() { room } else { 0 }
     }
 
@@ -103,7 +102,7 @@ impl<S: Scan> Session for Pipelined<S> {
 }
 
 pub(crate) fn unknown(line: &[u8], protocol: &str) -> Fault {
-    let line = printable(line);
+    let line = printable(&String::from_utf8_lossy(line));
     Fault::Malformed(format!("`{line}` is {protocol}; is it the right port?"))
 }
 
@@ -158,7 +157,6 @@ impl Block {
 }
 
 /// Raw TCP, in which a response ends after a fixed length or with a delimiter.
-#[derive(Debug)]
 pub(crate) struct Tcp {
     end: ResponseEnd,
     body: Body,
@@ -190,5 +188,173 @@ impl Scan for Tcp {
         let _ = input.split_to(take as usize);
         self.body.add(take)?;
         Ok(whole.then(|| Whole::new(Status::Fine, self.body.bytes)))
+    }
+}
+
+/// Maximum length of a line: a key of 250 bytes with some numbers, or an error message.
+const MEMCACHED_LINE_MAX: usize = 2 << 10;
+
+const MEMCACHED: &str = "not a response of memcached";
+
+/// The text protocol of memcached (doc/protocol.txt in its repository). Only the part that finds the
+/// end of a response is implemented. Values are discarded, so memory use is constant.
+pub(crate) struct Memcached {
+    /// Whether the response consists of values rather than a single line.
+    values: bool,
+    value: Option<Block>,
+    body: Body,
+}
+
+impl Memcached {
+    pub(crate) fn new(body: Body) -> Memcached {
+        Memcached { values: false, value: None, body }
+    }
+
+    /// Handles a line. Returns the status if the line ends the response.
+    fn line(&mut self, line: &[u8]) -> Result<Option<Status>, Fault> {
+        let first = line.split(|byte| *byte == b' ').next().unwrap_or_default();
+        if matches!(first, b"ERROR" | b"CLIENT_ERROR" | b"SERVER_ERROR") {
+            return Ok(Some(Status::refused(line)));
+        }
+        if !self.values {
+            const KNOWN: [&[u8]; 7] = [
+                b"STORED",
+                b"NOT_STORED",
+                b"EXISTS",
+                b"NOT_FOUND",
+                b"DELETED",
+                b"TOUCHED",
+                b"VERSION",
+            ];
+            let number = !first.is_empty() && first.iter().all(u8::is_ascii_digit);
+            let known = KNOWN.contains(&first) || number;
+            return if known { Ok(Some(Status::Fine)) } else { Err(unknown(line, MEMCACHED)) };
+        }
+        if line == b"END" {
+            return Ok(Some(Status::Fine));
+        }
+        // VALUE <key> <flags> <bytes> [<cas unique>]
+        let length = line.strip_prefix(b"VALUE ").and_then(|rest| {
+            let length = rest.split(|byte| *byte == b' ').nth(2)?;
+            std::str::from_utf8(length).ok()?.parse::<u64>().ok()
+        });
+        let length = length.ok_or_else(|| unknown(line, MEMCACHED))?;
+        self.body.add(length)?;
+        self.value = Some(Block::new(length));
+        Ok(None)
+    }
+}
+
+impl Scan for Memcached {
+    fn begin(&mut self, request: &[u8]) {
+        self.values = request.starts_with(b"get") || request.starts_with(b"gat");
+        (self.value, self.body.bytes) = (None, 0);
+    }
+
+    fn scan(&mut self, input: &mut BytesMut) -> Result<Option<Whole>, Fault> {
+        loop {
+            if let Some(value) = &mut self.value {
+                if !value.skip(input)? {
+                    return Ok(None);
+                }
+                self.value = None;
+            }
+            let Some(line) = take_line(input, MEMCACHED_LINE_MAX)? else { return Ok(None) };
+            if let Some(status) = self.line(&line)? {
+                return Ok(Some(Whole::new(status, self.body.bytes)));
+            }
+        }
+    }
+}
+
+/// Maximum length of a line, which is a simple string or an error.
+const REDIS_LINE_MAX: usize = 64 << 10;
+const DEPTH_MAX: usize = 64;
+/// Minimum size of an array element, which has at least a type byte.
+const ELEMENT_BYTES_MIN: u64 = 1;
+
+const RESP2: &str = "not RESP2, the protocol of Redis";
+
+/// RESP2, the protocol of Redis (redis.io/docs/latest/develop/reference/protocol-spec).
+///
+/// A parser that builds values would restart with every read of a long response, and nested arrays
+/// could overflow its stack. This scanner only counts and discards bytes, so it needs constant
+/// memory and a single pass over the bytes.
+pub(crate) struct Redis {
+    open: Vec<u64>,
+    bulk: Option<Block>,
+    body: Body,
+    /// The status of the response, from its first line.
+    status: Option<Status>,
+}
+
+impl Redis {
+    pub(crate) fn new(body: Body) -> Redis {
+        Redis { open: Vec::new(), bulk: None, body, status: None }
+    }
+
+    /// Handles a line. Returns true if the line completes an element.
+    fn line(&mut self, line: &[u8]) -> Result<bool, Fault> {
+        let (kind, rest) = line.split_first().ok_or_else(|| unknown(line, RESP2))?;
+        let whole = match (kind, integer(rest)) {
+            (b'+' | b'-', _) | (b':', Some(_)) | (b'$' | b'*', Some(-1)) | (b'*', Some(0)) => true,
+            (b'$', Some(length @ 0..)) => {
+                self.body.add(length.unsigned_abs())?;
+                self.bulk = Some(Block::new(length.unsigned_abs()));
+                false
+            }
+            (b'*', Some(elements @ 1..)) if self.open.len() < DEPTH_MAX => {
+                let elements = elements.unsigned_abs();
+                self.body.expect(elements.saturating_mul(ELEMENT_BYTES_MIN))?;
+                self.open.push(elements);
+                false
+            }
+            _ => return Err(unknown(line, RESP2)),
+        };
+        self.body.add(line.len() as u64)?;
+        let status = if *kind == b'-' { Status::refused(rest) } else { Status::Fine };
+        self.status.get_or_insert(status);
+        Ok(whole)
+    }
+
+    fn element(&mut self) -> bool {
+        while let Some(left) = self.open.last_mut() {
+            *left -= 1;
+            if *left > 0 {
+                return false;
+            }
+            self.open.pop();
+        }
+        true
+    }
+}
+
+fn integer(digits: &[u8]) -> Option<i64> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+impl Scan for Redis {
+    fn begin(&mut self, _: &[u8]) {
+        self.open.clear();
+        (self.bulk, self.body.bytes, self.status) = (None, 0, None);
+    }
+
+    fn scan(&mut self, input: &mut BytesMut) -> Result<Option<Whole>, Fault> {
+        loop {
+            let whole = if let Some(bulk) = &mut self.bulk {
+                if !bulk.skip(input)? {
+                    return Ok(None);
+                }
+                self.bulk = None;
+                true
+            } else {
+                let Some(line) = take_line(input, REDIS_LINE_MAX)? else { return Ok(None) };
+                self.line(&line)?
+            };
+            if whole && self.element() {
+                let status = self.status.take().unwrap_or(Status::Fine);
+                return Ok(Some(Whole::new(status, self.body.bytes)));
+            }
+        }
     }
 }

@@ -22,7 +22,6 @@ const NUMBER_BYTES: usize = 8;
 /// The size of the length prefix.
 pub(crate) const LENGTH_BYTES: usize = 4;
 
-#[derive(Debug)]
 pub(crate) struct Udp {
     sessions: Arc<Sessions>,
     next: u64,

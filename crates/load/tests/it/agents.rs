@@ -1,14 +1,105 @@
-//! Tests of runs in which several agents send the load.
+//! Tests of runs in which several agents send the load, and of agents and coordinators that refuse each
+//! other. The agents are real or scripted, on loopback.
 
 use std::future::pending;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::common::{MS, STEADY, Server, answer, echo, next_head, target};
-use crate::crew::{Agent, agents, measured};
-use curtail_load::agents::{Event, run};
-use curtail_load::{Extent, Invalid, Pace, Precision};
-use tokio::sync::{Notify, Semaphore};
+use curtail_load::agents::{Agents, AgentsError, Event, Token, run, serve};
+use curtail_load::{Extent, Invalid, Pace, Plan, Precision, Report, StampsBy};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::task::JoinHandle;
+
+use crate::common::{FINE, MS, STEADY, Server, Then, echo, plan_for, target};
+
+/// An agent in this process. It stops when this value is dropped.
+struct Agent {
+    address: String,
+    events: mpsc::Receiver<Event>,
+    end: Arc<Notify>,
+    task: JoinHandle<()>,
+}
+
+impl Agent {
+    async fn start(token: Option<&str>) -> Agent {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let token = token.map(|token| Token::new(token).unwrap());
+        let (send, events) = mpsc::channel(100);
+        let send = move |event| send.try_send(event).expect("a test has few events");
+        let end = Arc::new(Notify::new());
+        let ended = Arc::clone(&end);
+        let stop = async move { ended.notified().await };
+        let task = tokio::spawn(serve(listener, token, stop, send));
+        Agent { address, events, end, task }
+    }
+
+    /// Stops the agent as SIGTERM would.
+    fn end(&self) {
+        self.end.notify_one();
+    }
+
+    /// Stops the agent as SIGKILL would, which closes its connections.
+    fn kill(&self) {
+        self.task.abort();
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Starts an agent that sends the given list of messages in response to each message.
+async fn scripted(answers: Vec<Vec<Value>>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        for answers in answers {
+            if receive(&mut stream).await.is_none() {
+                return;
+            }
+            for answer in answers {
+                send(&mut stream, &answer).await;
+            }
+        }
+        while receive(&mut stream).await.is_some() {}
+    });
+    address
+}
+
+/// Returns the next message on a connection. Returns `None` if the connection has ended.
+async fn receive(stream: &mut TcpStream) -> Option<Value> {
+    let length = stream.read_u32().await.ok()?;
+    let mut bytes = vec![0; length as usize];
+    stream.read_exact(&mut bytes).await.ok()?;
+    Some(serde_json::from_slice(&bytes).unwrap())
+}
+
+async fn send(stream: &mut TcpStream, value: &Value) {
+    let bytes = serde_json::to_vec(value).unwrap();
+    stream.write_u32(bytes.len() as u32).await.unwrap();
+    stream.write_all(&bytes).await.unwrap();
+}
+
+fn agents<'a>(addresses: impl IntoIterator<Item = &'a String>) -> Agents {
+    Agents { addresses: addresses.into_iter().cloned().collect(), token: None }
+}
+
+async fn measured(plan: &curtail_load::Plan, of: &Agents) -> Result<Report, AgentsError> {
+    run(plan, of, pending(), |_| {}).await
+}
+
+fn unused_address() -> SocketAddr {
+    // The system never assigns port 1.
+    "127.0.0.1:1".parse().unwrap()
+}
 
 /// Starts a server that records the request targets, and responds after `latency`. It sends a notification
 /// when it has received `enough` requests.
@@ -18,18 +109,12 @@ async fn recording(
 ) -> (Server, Arc<Mutex<Vec<String>>>, Arc<Notify>) {
     let (targets, reached) = (Arc::<Mutex<Vec<String>>>::default(), Arc::new(Notify::new()));
     let (record, notify) = (targets.clone(), Arc::clone(&reached));
-    let server = Server::start(move |mut stream| {
-        let (record, notify) = (record.clone(), Arc::clone(&notify));
-        async move {
-            while let Some(head) = next_head(&mut stream).await {
-                record.lock().unwrap().push(target(&head).to_owned());
-                if record.lock().unwrap().len() == enough {
-                    notify.notify_one();
-                }
-                tokio::time::sleep(latency).await; // tidy: real time
-                answer(&mut stream, 200, "").await;
-            }
+    let server = Server::each(move |number, head| {
+        record.lock().unwrap().push(target(head).to_owned());
+        if number + 1 == enough {
+            notify.notify_one();
         }
+        if latency.is_zero() { FINE } else { Then::Late(latency) }
     })
     .await;
     (server, targets, reached)
@@ -39,8 +124,8 @@ async fn two() -> [Agent; 2] {
     [Agent::start(None).await, Agent::start(None).await]
 }
 
-fn named(agents: &[Agent]) -> curtail_load::agents::Agents {
-    crate::crew::agents(agents.iter().map(|agent| &agent.address))
+fn named(of: &[Agent]) -> Agents {
+    agents(of.iter().map(|agent| &agent.address))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -162,13 +247,9 @@ async fn requests_in_flight_when_an_agent_shuts_down_are_counted() {
     // A semaphore counts the arrivals. Of two notifications without a waiter, one would be lost.
     let arrived = Arc::new(Semaphore::new(0));
     let count = Arc::clone(&arrived);
-    let server = Server::start(move |mut stream| {
-        let count = Arc::clone(&count);
-        async move {
-            next_head(&mut stream).await;
-            count.add_permits(1);
-            pending::<()>().await;
-        }
+    let server = Server::each(move |_, _| {
+        count.add_permits(1);
+        Then::Silence
     })
     .await;
     let two = two().await;
@@ -229,11 +310,7 @@ async fn an_agent_stops_when_its_coordinator_disconnects() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_agent_that_fell_behind_is_named() {
     // The server sends no response before the timeout, so requests wait for the only connection.
-    let server = Server::start(async |mut stream| {
-        next_head(&mut stream).await;
-        pending::<()>().await;
-    })
-    .await;
+    let server = Server::each(|_, _| Then::Silence).await;
     let two = two().await;
     let mut plan = server.plan(200.0, 40);
     (plan.connections, plan.timeout_ns, plan.backlog) = (2, 300 * MS, 4);
@@ -247,4 +324,181 @@ async fn the_agent_that_fell_behind_is_named() {
     assert_eq!(all, report.errors.total());
     let fell_short = |reason: &&Invalid| reason.to_string().contains("fell short");
     assert_eq!(report.invalid_because.iter().filter(fell_short).count(), 1, "of the server, once");
+}
+
+/// Returns a plan whose server does not exist, because a refused run sends nothing.
+fn plan() -> Plan {
+    plan_for(unused_address(), 100.0, 10)
+}
+
+async fn refusal(of: &Agents) -> String {
+    measured(&plan(), of).await.unwrap_err().to_string()
+}
+
+#[tokio::test]
+async fn an_agent_with_a_token_refuses_coordinators_without_it() {
+    let server = Server::start(echo).await;
+    let mut agent = Agent::start(Some("s3cret")).await;
+    let mut of = agents([&agent.address]);
+    for wrong in [None, Some("other")] {
+        of.token = wrong.map(|token| Token::new(token).unwrap());
+        let error = measured(&plan(), &of).await.unwrap_err();
+        assert!(matches!(error, AgentsError::Refused { .. }), "{error}");
+        let message = error.to_string();
+        assert!(message.contains(&agent.address) && message.contains("another token"), "{message}");
+        assert!(!message.contains("s3cret") && !message.contains("other."), "{message}");
+        let event = agent.events.recv().await.unwrap();
+        assert!(matches!(event, Event::TurnedAway { .. }));
+        assert!(!event.to_string().contains("other"), "{event}");
+    }
+    of.token = Some(Token::new("s3cret").unwrap());
+    assert_eq!(measured(&server.plan(500.0, 20), &of).await.unwrap().requests, 20);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_busy_agent_refuses_a_second_coordinator() {
+    let server = Server::start(echo).await;
+    let mut agent = Agent::start(None).await;
+    let mut endless = server.plan(100.0, 0);
+    endless.extent = Extent::Duration { ns: 3_600_000 * MS };
+    let of = agents([&agent.address]);
+    tokio::select! {
+        _ = measured(&endless, &of) => unreachable!("it takes an hour"),
+        begun = agent.events.recv() => assert!(matches!(begun, Some(Event::Began { .. }))),
+    };
+    // The first coordinator has disconnected, but the agent may detect that only after the next one
+    // connects.
+    let first = tokio::spawn({
+        let (endless, of) = (endless.clone(), of.clone());
+        assert!(matches!(agent.events.recv().await, Some(Event::Ended { .. })));
+        async move { measured(&endless, &of).await }
+    });
+    assert!(matches!(agent.events.recv().await, Some(Event::Began { .. })));
+    let refused = refusal(&of).await;
+    assert!(refused.contains("busy with a run of another coordinator"), "{refused}");
+    first.abort();
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_an_agent_is_reported() {
+    // The addresses belong to a server that uses HTTP, to a server that closes the connection, and
+    // to no server at all.
+    let http = Server::start(async |mut stream| {
+        crate::common::say(&mut stream, "HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        pending::<()>().await;
+    })
+    .await;
+    let closes = Server::start(async |stream| drop(stream)).await;
+    for (address, why) in [
+        (http.address, "is it a curtail agent?"),
+        (closes.address, "agent 127.0.0.1:"),
+        (unused_address(), "cannot be reached: Connection refused"),
+    ] {
+        let message = refusal(&agents([&address.to_string()])).await;
+        assert!(message.contains(why) && message.contains(&address.to_string()), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn different_versions_refuse_each_other() {
+    let version = json!({"refused": {"version": {"protocol": 9, "curtail": "9.1.0\u{1b}[2J"}}});
+    let later = scripted(vec![vec![version]]).await;
+    let refused = refusal(&agents([&later])).await;
+    assert!(refused.contains("version 9 of the protocol (curtail 9.1.0 [2J)"), "{refused}");
+    assert!(refused.contains("run the same version of curtail"), "{refused}");
+
+    let agent = Agent::start(None).await;
+    let mut stream = TcpStream::connect(&agent.address).await.unwrap();
+    send(&mut stream, &json!({"protocol": 9, "curtail": "9.1.0", "token": null, "new": 1})).await;
+    let refused = receive(&mut stream).await.unwrap();
+    assert_eq!(refused["refused"]["version"]["protocol"], 5);
+    assert!(receive(&mut stream).await.is_none(), "and it closes");
+}
+
+#[tokio::test]
+async fn a_refusal_names_the_agent() {
+    let agent = Agent::start(None).await;
+    let mut plan = plan();
+    plan.target = "http://no-such-host.invalid/".parse().unwrap();
+    let error = measured(&plan, &agents([&agent.address])).await.unwrap_err();
+    assert!(matches!(error, AgentsError::Refused { .. }), "{error}");
+    assert!(error.to_string().contains("cannot resolve no-such-host.invalid"), "{error}");
+    // The device is on the agent's route.
+    plan = self::plan();
+    plan.stamps = StampsBy::Hardware;
+    let error = measured(&plan, &agents([&agent.address])).await.unwrap_err();
+    assert!(matches!(error, AgentsError::Lacking { .. }), "{error}");
+    assert!(error.to_string().contains("lo does not timestamp all packets"), "{error}");
+}
+
+#[tokio::test]
+async fn a_plan_that_agents_cannot_run_is_refused_before_connecting() {
+    let one = unused_address().to_string();
+    let of =
+        |addresses: &[&str]| agents(&addresses.iter().map(|&a| a.to_owned()).collect::<Vec<_>>());
+    assert!(refusal(&of(&[])).await.contains("0 agents"));
+    assert!(refusal(&of(&[&one, &one])).await.contains("used twice"));
+    assert!(refusal(&of(&["here"])).await.contains("HOST:PORT"));
+    let mut schema = plan();
+    schema.target = "grpc://127.0.0.1:1/a.B/C".parse().unwrap();
+    schema.protocol.schema = Some("a.proto".into());
+    let error = measured(&schema, &of(&[&one])).await.unwrap_err();
+    assert!(error.to_string().contains("proto"), "{error}");
+}
+
+/// Returns the messages that a correct agent sends before the start, followed by `then`.
+fn script(then: Value) -> Vec<Vec<Value>> {
+    let mut answers = vec![vec![json!("welcome")], vec![json!({"ready": {"stamps": null}})]];
+    answers.extend((0..16).map(|at| vec![json!({"pong": {"at_ns": at}})]));
+    answers.push(vec![then]);
+    answers
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_sends_garbage_is_lost_and_the_others_are_stopped() {
+    let server = Server::start(echo).await;
+    let good = Agent::start(None).await;
+    for (garbage, why) in [
+        (json!({"record": {"requests": 1}}), "an invalid message"),
+        (json!({"failed": {"why": "no\u{7} more"}}), "no  more"),
+        (json!("welcome"), "sent an unexpected message"),
+    ] {
+        let bad = scripted(script(garbage)).await;
+        let mut plan = server.plan(500.0, 0);
+        plan.extent = Extent::Duration { ns: 3_600_000 * MS };
+        let outcome = measured(&plan, &agents([&good.address, &bad])).await;
+        // The message arrives either before anything is measured or later.
+        let message = match outcome {
+            Err(error @ AgentsError::Lacking { .. }) => error.to_string(),
+            Ok(report) => {
+                let lost = report.invalid_because.into_iter().next().unwrap();
+                assert!(matches!(lost, Invalid::AgentLost { .. }));
+                lost.to_string()
+            }
+            Err(other) => panic!("{other}"),
+        };
+        assert!(message.contains(why) && message.contains(&bad), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_coordinator_that_sends_garbage_ends_only_its_own_run() {
+    let mut agent = Agent::start(None).await;
+    let hello = json!({"protocol": 5, "curtail": "0", "token": null});
+    for (garbage, responds) in [
+        (json!("stop"), true),
+        (json!({"plan": {"number": 1}}), false),
+        (json!({"start": {"at_ns": 1}}), true),
+    ] {
+        let mut stream = TcpStream::connect(&agent.address).await.unwrap();
+        send(&mut stream, &hello).await;
+        assert_eq!(receive(&mut stream).await, Some(json!("welcome")));
+        send(&mut stream, &garbage).await;
+        let answer = receive(&mut stream).await;
+        assert_eq!(answer.is_some(), responds, "{answer:?}");
+        assert!(matches!(agent.events.recv().await, Some(Event::Ended { why: Some(_), .. })));
+    }
+    let server = Server::start(echo).await;
+    let report = measured(&server.plan(500.0, 20), &agents([&agent.address])).await.unwrap();
+    assert_eq!(report.requests, 20);
 }

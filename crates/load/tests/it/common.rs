@@ -43,6 +43,33 @@ impl Server {
         Server { address, accepted, task }
     }
 
+    /// Handles each request as `handle` decides, given the number of earlier requests on all
+    /// connections and the head of the request.
+    pub(crate) async fn each(
+        handle: impl Fn(usize, &str) -> Then + Send + Sync + 'static,
+    ) -> Server {
+        let state = Arc::new((handle, AtomicUsize::new(0)));
+        Server::start(move |mut stream| {
+            let state = Arc::clone(&state);
+            async move {
+                while let Some(head) = next_head(&mut stream).await {
+                    let (status, body) =
+                        match state.0(state.1.fetch_add(1, Ordering::SeqCst), &head) {
+                            Then::Answer(status, body) => (status, body),
+                            Then::Late(time) => {
+                                tokio::time::sleep(time).await; // tidy: real time
+                                (200, "")
+                            }
+                            Then::Silence => pending().await,
+                            Then::Close => return,
+                        };
+                    answer(&mut stream, status, body).await;
+                }
+            }
+        })
+        .await
+    }
+
     /// Returns the number of connections that the server has accepted.
     pub(crate) fn accepted(&self) -> usize {
         self.accepted.load(Ordering::Relaxed)
@@ -53,6 +80,20 @@ impl Server {
         plan_for(self.address, rate, requests)
     }
 }
+
+/// How a server handles a request.
+pub(crate) enum Then {
+    /// Responds with this status and body.
+    Answer(u16, &'static str),
+    /// Responds with 200 after this time.
+    Late(Duration),
+    /// Sends no response, and handles no further request on the connection.
+    Silence,
+    Close,
+}
+
+/// Responds with 200 and no body.
+pub(crate) const FINE: Then = Then::Answer(200, "");
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -139,14 +180,6 @@ pub(crate) async fn echo(mut stream: TcpStream) {
 /// A latency beside which the noise of a busy machine is small, so that few samples make a percentile
 /// precise.
 pub(crate) const STEADY: Duration = Duration::from_millis(100);
-
-/// Responds after [`STEADY`].
-pub(crate) async fn steady(mut stream: TcpStream) {
-    while next_head(&mut stream).await.is_some() {
-        tokio::time::sleep(STEADY).await; // tidy: real time
-        answer(&mut stream, 200, "").await;
-    }
-}
 
 /// Returns the request target in the head of a request.
 pub(crate) fn target(head: &str) -> &str {

@@ -2,17 +2,12 @@
 //! binary would be linked separately.
 
 mod agents;
-mod agents_refused;
 mod calibrate;
 mod common;
-mod crew;
-mod errors;
 mod goaway;
 mod open_loop;
-mod pace;
+mod outcomes;
 mod plan;
 mod protocols;
-mod requests;
-mod samples;
 mod schedule;
 mod tls;

@@ -6,11 +6,11 @@ use std::io;
 use bytes::BytesMut;
 use slab::Slab;
 
-use super::Context;
-use super::flight::{Due, Flight};
-use super::poller::Poller;
-use super::stamp::{Departure, Layer};
-use super::wire::{Found, Wire};
+use crate::engine::Context;
+use crate::engine::clock::Poller;
+use crate::engine::flight::{Due, Flight};
+use crate::engine::stamp::{Departure, Layer};
+use crate::engine::wire::{Found, Wire};
 use crate::plan::protocol::Batch;
 use crate::results::outcome::Outcome;
 use crate::session::fault::{Fault, Wait};
@@ -28,7 +28,6 @@ const TX_REORDERED_MAX: usize = 16;
 /// leaves time to read other connections and to send due requests.
 const READS_MAX: usize = 4;
 
-#[derive(Debug)]
 pub(super) struct Connection {
     id: usize,
     link: Link,
@@ -54,7 +53,6 @@ pub(super) struct Connection {
     failures: u32,
 }
 
-#[derive(Debug)]
 enum Link {
     Closed,
     /// The connection is being opened to the address with this index. The addresses that follow it
@@ -159,7 +157,9 @@ impl Connection {
 
     /// Adds the latest request to a batch. Returns true if the batch waits for further requests.
     fn batches(&mut self, now_ns: u64, context: &mut Context) -> bool {
-        let Batch::Within { wait_ns, most } = context.task.sessions.batch else { return false };
+        let Batch::Within { wait_ns, most } = context.task.sessions.protocol.batch else {
+            return false;
+        };
         self.batched += 1;
         if self.batched == 1 {
             self.batch_until_ns = now_ns.saturating_add(wait_ns);
@@ -187,7 +187,7 @@ impl Connection {
             let wire = match &context.task.bypass {
                 Some(bypass) => kept.map_or_else(|| Wire::past_stack(bypass), Ok),
                 None => {
-                    let nagle = context.task.sessions.batch == Batch::Nagle;
+                    let nagle = context.task.sessions.protocol.batch == Batch::Nagle;
                     Wire::connect(context.task.addresses[address], datagrams, nagle)
                 }
             };

@@ -9,8 +9,8 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use super::Layer;
-use super::nic::Phc;
+use crate::engine::stamp::Layer;
+use crate::engine::stamp::nic::Phc;
 
 const EVERY_NS: u64 = 50_000_000;
 /// Smallest offset change that counts as a step. If every attempt is interrupted, a measurement is
@@ -65,7 +65,7 @@ impl StampClock {
     }
 }
 
-/// Returns the maximum drift relative to the run's clock over an interval, in nanoseconds.
+/// The time at which a request left, both as a timestamp and in nanoseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Departure {
     pub(crate) stamp_ns: u64,
@@ -76,7 +76,7 @@ pub(crate) struct Departure {
 pub(crate) struct Conversion {
     clock: StampClock,
     epoch: Instant,
-    /// The time at which a request left, both as a timestamp and in nanoseconds since the epoch.
+    /// The clock's reading at the epoch.
     at_epoch_ns: u64,
     measured: Instant,
     steps: u32,
@@ -167,8 +167,9 @@ fn measure(clock: &StampClock, epoch: Instant) -> Option<(Instant, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::time::Duration;
+
+    use super::*;
 
     fn now_ns() -> u64 {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64

@@ -148,14 +148,10 @@ impl Drop for Configured {
 
 /// Returns the device through which this machine reaches all reachable addresses of a server.
 fn device_to_all(addresses: &[SocketAddr]) -> io::Result<String> {
+    let mut unreachable = None;
     let found = addresses.iter().map(|address| device_to(*address));
-    let (mut devices, mut unreachable) = (Vec::new(), None);
-    for device in found {
-        match device {
-            Ok(device) => devices.push(device),
-            Err(error) => unreachable = Some(error),
-        }
-    }
+    let mut devices: Vec<String> =
+        found.filter_map(|device| device.map_err(|error| unreachable = Some(error)).ok()).collect();
     devices.sort();
     devices.dedup();
     match &devices[..] {
@@ -203,9 +199,9 @@ fn unsupported(why: String) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     use std::cell::RefCell;
+
+    use super::*;
 
     #[test]
     fn the_error_names_the_device_the_call_and_the_fix() {

@@ -1,25 +1,27 @@
 //! Derives the report of a run from its record.
 
+use curtail_dist::arrivals::Arrivals;
+
 use crate::engine::stamp::Stamping;
-use crate::plan::Precision;
 use crate::plan::profile::Profile;
+use crate::plan::{Pace, Precision};
 use crate::results::arrival_test::{self, ArrivalTest};
+use crate::results::blocks::{Trend, trend};
+use crate::results::errors::Errors;
 use crate::results::facts::Facts;
 use crate::results::limit::limit;
-use crate::results::note::{Note, busy_machine};
-use crate::results::record::{Errors, Record};
+use crate::results::record::Record;
 use crate::results::report::{Failures, Report, Stamps};
-use crate::results::stationary::{self, Trend};
 use crate::results::summary::{Summary, intervals, relative_error, splits};
 use crate::results::verdict::{
-    Invalid, Withheld, by_the_rate, negligible, too_few, too_late, too_many_failed,
-    unasked_too_often, withheld,
+    Invalid, Note, Withheld, busy_machine, by_the_rate, negligible, too_few, too_late,
+    too_many_failed, unasked_too_often, withheld,
 };
 
 /// Minimum timestamp coverage for latency parts that represent all of the requests.
 const STAMPED_SHARE_FINE: f64 = 0.99;
 
-pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
+pub(crate) fn conclude(record: Record, facts: &Facts<'_>) -> Report {
     let (answered, achieved_rate) = achieved(&record, facts);
     let arrival_test = arrival_test(&record, facts);
     let withheld = withheld(&record.lag, &record.uncorrected, record.requests);
@@ -35,7 +37,7 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
         valid: reasons.is_empty(),
         invalid_because: reasons,
         partial: facts.cut_ns.is_some(),
-        closed_loop: facts.profile.is_none(),
+        closed_loop: facts.profile().is_none(),
         measured_ns: facts.measured_ns(),
         offered_rate: facts.offered_rate(),
         achieved_rate,
@@ -74,7 +76,7 @@ pub(crate) fn conclude(record: Record, facts: &Facts) -> Report {
 }
 
 /// Returns the number of good responses that arrived in time, and their rate.
-fn achieved(record: &Record, facts: &Facts) -> (u64, f64) {
+fn achieved(record: &Record, facts: &Facts<'_>) -> (u64, f64) {
     let shift_ns = record.latency.value_at_quantile(0.5);
     let start = facts.start_ns.saturating_add(shift_ns);
     let end = facts.end_ns.saturating_add(shift_ns);
@@ -87,8 +89,8 @@ fn achieved(record: &Record, facts: &Facts) -> (u64, f64) {
 
 /// Tests the arrivals if they are Poisson. For other arrival processes, the gaps are not
 /// exponentially distributed.
-fn arrival_test(record: &Record, facts: &Facts) -> Option<ArrivalTest> {
-    let profile = facts.profile.as_ref().filter(|_| facts.poisson)?;
+fn arrival_test(record: &Record, facts: &Facts<'_>) -> Option<ArrivalTest> {
+    let Pace::Open { profile, arrivals: Arrivals::Poisson } = &facts.plan.pace else { return None };
     let blocks = record.sends.clone().blocks();
     arrival_test::test(&blocks, profile, facts.planned_ns)
 }
@@ -100,9 +102,9 @@ fn arrival_test(record: &Record, facts: &Facts) -> Option<ArrivalTest> {
 /// that is faster may arrive before its start. If the server keeps up, the number of responses
 /// outside the window equals the rate times the mean absolute difference between a latency and the
 /// median.
-fn in_time(record: &Record, facts: &Facts, answered: u64) -> u64 {
+fn in_time(record: &Record, facts: &Facts<'_>, answered: u64) -> u64 {
     let good = record.requests.saturating_sub(record.errors.total());
-    if facts.profile.is_none() {
+    if facts.profile().is_none() {
         // A closed loop waits for its responses, so all of them arrive in time.
         return good;
     }
@@ -125,7 +127,7 @@ fn unsure(record: &Record, required: f64, per_mille: &[u32]) -> Option<(u32, Opt
     })
 }
 
-fn stamps(record: &Record, facts: &Facts) -> Option<Stamps> {
+fn stamps(record: &Record, facts: &Facts<'_>) -> Option<Stamps> {
     let Stamping { unstamped, cost_ns, hardware_clocks, hardware, past_stack } =
         facts.stamps.clone()?;
     // The record keeps only the timestamps of good responses.
@@ -157,7 +159,7 @@ fn failures(record: &Record) -> Option<Failures> {
 }
 
 /// Returns the remarks. Removes the reasons that are treated only as remarks in this run.
-fn notes(record: &Record, facts: &Facts, reasons: &mut Vec<Invalid>) -> Vec<Note> {
+fn notes(record: &Record, facts: &Facts<'_>, reasons: &mut Vec<Invalid>) -> Vec<Note> {
     let mut notes: Vec<Note> = busy_machine(facts).into_iter().collect();
     let fell_behind = reasons.iter().any(|reason| matches!(reason, Invalid::FellBehind { .. }));
     if !fell_behind && negligible(&record.lag, &record.uncorrected) {
@@ -170,7 +172,7 @@ fn notes(record: &Record, facts: &Facts, reasons: &mut Vec<Invalid>) -> Vec<Note
             _ => true,
         });
     }
-    let closed = facts.profile.is_none();
+    let closed = facts.profile().is_none();
     let spent = facts.sender.filter(|sender| closed && sender.spent());
     notes.extend(spent.map(|sender| Note::SenderSpent { idle: sender.idle }));
     notes
@@ -179,7 +181,7 @@ fn notes(record: &Record, facts: &Facts, reasons: &mut Vec<Invalid>) -> Vec<Note
 /// Returns the reasons why the run is invalid.
 fn reasons(
     record: &Record,
-    facts: &Facts,
+    facts: &Facts<'_>,
     answered: u64,
     arrivals: Option<&ArrivalTest>,
     withheld: Option<Withheld>,
@@ -201,7 +203,7 @@ fn reasons(
             requests: record.requests,
             limit_ns,
             waited: record.waited,
-            connections: facts.connections,
+            connections: facts.plan.connections,
             limited_by: limit(record, facts, late, true),
         });
     }
@@ -215,14 +217,14 @@ fn reasons(
         reasons.push(Invalid::FellShort { answered, requests, errors, limited_by });
     }
     if too_many_failed(errors.total(), requests) && !record.latency.is_empty() {
-        reasons.push(Invalid::Failed { requests, errors, timeout_ns: facts.timeout_ns });
+        reasons.push(Invalid::Failed { requests, errors, timeout_ns: facts.plan.timeout_ns });
     }
     if unasked_too_often(record.unasked, record.answered) {
         reasons.push(Invalid::Unasked { count: record.unasked, good: record.answered });
     }
     if errors.dropped > 0 {
         let limited_by = limit(record, facts, errors.dropped, behind.is_some());
-        let (count, backlog) = (errors.dropped, facts.backlog);
+        let (count, backlog) = (errors.dropped, facts.plan.backlog);
         reasons.push(Invalid::Dropped { count, backlog, limited_by });
     }
     // A user who interrupts a run before the measurement begins needs no explanation for an empty
@@ -240,15 +242,15 @@ fn reasons(
         let missing = 1.0 - sent_coverage.min(received_coverage);
         reasons.push(Invalid::StampsMissing { missing, hardware, past_stack });
     }
-    if let Some(Precision { relative, per_mille }) = &facts.until {
+    if let Some(Precision { relative, per_mille }) = &facts.plan.until {
         if let Some((per_mille, found)) = unsure(record, *relative, per_mille) {
             reasons.push(Invalid::NotSure { per_mille, found, asked: *relative });
         }
         reasons.extend(withheld.filter(|_| per_mille.contains(&999)).map(Invalid::Withheld));
     }
     // If the rate changes, the latencies change with it.
-    if matches!(facts.profile, None | Some(Profile::Steady(_)))
-        && let Some(trend) = stationary::trend(&record.blocks)
+    if matches!(facts.profile(), None | Some(Profile::Steady(_)))
+        && let Some(trend) = trend(&record.blocks)
     {
         let Trend { percentile, first_ns, last_ns } = trend;
         reasons.push(Invalid::NotStationary { percentile, first_ns, last_ns });

@@ -1,20 +1,18 @@
+use curtail_machine::Taken;
+use serde_json::{Value, json, to_value};
+
 use super::*;
 use crate::engine::stamp::PastStack;
-use crate::plan::profile::Profile;
-use crate::plan::schedule::Slot;
-use crate::plan::{Extent, Plan};
-use crate::results::facts::End;
+use crate::plan::Plan;
+use crate::plan::schedule::{Extent, Schedule, Slot};
+use crate::results::arrival_test::Sends;
+use crate::results::errors::Errors;
+use crate::results::facts::{End, Sender};
 use crate::results::limit::Limit;
 use crate::results::outcome::Outcome;
-use crate::results::record::Errors;
-use crate::results::sender::Sender;
-use crate::results::sends::Sends;
 use crate::results::verdict::Withheld;
 use crate::session::fault::{Fault, Left, Wait};
 use crate::session::{Status, Whole};
-use curtail_jitter::machine::Taken;
-
-use serde_json::{Value, json, to_value};
 
 const MS: u64 = 1_000_000;
 const TIMEOUT: u64 = 10_000 * MS;
@@ -60,25 +58,22 @@ fn with(good: u64, failures: impl IntoIterator<Item = Result<u16, Fault>>) -> Re
     conclude(record, &facts(good))
 }
 
-fn facts(requests: u64) -> Facts {
-    Facts {
-        profile: Some(Profile::Steady(500.0)),
-        poisson: false,
-        connections: 64,
-        backlog: 100,
-        threads: 1,
-        spin: false,
-        timeout_ns: TIMEOUT,
-        start_ns: 0,
-        end_ns: requests * 2 * MS,
-        planned_ns: requests * 2 * MS,
-        cut_ns: None,
-        until: None,
-        stamps: None,
-        sender: None,
-        machine: None,
-        agent: None,
-    }
+fn facts(requests: u64) -> Facts<'static> {
+    planned(requests, |_| {})
+}
+
+/// Returns the facts about a run of a plan with equal gaps, 500 requests per second and this change.
+fn planned(requests: u64, change: impl FnOnce(&mut Plan)) -> Facts<'static> {
+    let mut plan = Plan::new("http://h".parse().unwrap(), 500.0);
+    (plan.pace, plan.backlog) = (Pace::constant(500.0), 100);
+    plan.extent = Extent::Duration { ns: requests * 2 * MS };
+    change(&mut plan);
+    let end = End::default();
+    Facts::of(Box::leak(Box::new(plan)), end, None)
+}
+
+fn poisson(requests: u64) -> Facts<'static> {
+    planned(requests, |plan| plan.pace = Pace::poisson(500.0))
 }
 
 fn near(value: Option<u64>, expected: u64) {
@@ -277,7 +272,7 @@ fn failures_count_as_at_least_the_timeout() {
 }
 
 /// Records one request every 2 ms. The server stalls in the last second before the run ends early.
-fn stalled() -> (Record, Facts) {
+fn stalled() -> (Record, Facts<'static>) {
     let cut_ns = 3_000 * MS;
     let mut record = Record::new();
     for at_ns in (0..cut_ns).step_by(2 * MS as usize) {
@@ -464,10 +459,10 @@ fn equal_gaps_are_not_poisson_arrivals() {
     record.sends = Sends::of((0..1_000).map(|i| i * 2 * MS));
     // Requests that are due at random times are sent late, with equal gaps.
     let late = Record { lag: steady(1_000, |_| MS / 10).lag, ..record.clone() };
-    let report = conclude(late, &Facts { poisson: true, ..facts(1_000) });
+    let report = conclude(late, &poisson(1_000));
     assert!(report.valid, "100 us are negligible compared to 4 ms: {:?}", report.invalid_because);
     let late = Record { lag: steady(1_000, |_| MS / 4).lag, ..record.clone() };
-    let report = conclude(late, &Facts { poisson: true, ..facts(1_000) });
+    let report = conclude(late, &poisson(1_000));
     assert!(matches!(report.invalid_because[..], [Invalid::NotPoisson { .. }]));
     assert!(report.arrival_test.unwrap().failed && report.notes.is_empty());
     assert!(conclude(record, &facts(1_000)).valid, "if the plan asks for them");
@@ -478,7 +473,7 @@ fn gaps_that_are_not_poisson_are_a_remark_if_the_lag_is_negligible() {
     // At 25,000 per second and more, a thread sends due requests in bunches.
     let mut record = steady(1_000, |_| 17_000);
     record.sends = Sends::of((0..1_000).map(|i| i * 2 * MS));
-    let report = conclude(record, &Facts { poisson: true, ..facts(1_000) });
+    let report = conclude(record, &poisson(1_000));
     assert!(report.valid && report.arrival_test.unwrap().failed, "{:?}", report.invalid_because);
     let [Note::NotPoisson { lag_ns, .. }] = report.notes[..] else { panic!("{:?}", report.notes) };
     assert!(lag_ns.abs_diff(17_000) < 20, "{lag_ns}");
@@ -514,27 +509,23 @@ fn a_busy_machine_is_noted_if_it_kept_a_thread_waiting() {
 #[test]
 fn a_closed_loop_whose_thread_is_never_idle_is_noted() {
     let sender = Some(Sender { idle: 0.01, ran: Some(0.99), queued: Some(0.0) });
-    let facts = Facts { sender, profile: None, ..facts(1_000) };
-    let report = conclude(steady(1_000, |_| 0), &facts);
+    let facts = planned(1_000, |plan| plan.pace = Pace::Closed);
+    let report = conclude(steady(1_000, |_| 0), &Facts { sender, ..facts });
     assert_eq!(report.notes, [Note::SenderSpent { idle: 0.01 }]);
 }
 
 #[test]
 fn a_profile_that_ends_early_is_judged_by_its_rate_until_then() {
     let profile: crate::Profile = "100..2000".parse().unwrap();
-    let arrivals = curtail_dist::arrivals::Arrivals::Poisson;
-    let schedule = crate::plan::schedule::Schedule::new(profile.clone(), &arrivals, 42)
+    let schedule = Schedule::new(profile.clone(), &Arrivals::Poisson, 42)
         .with_extent(0, Extent::Duration { ns: 60_000 * MS });
     let due: Vec<u64> =
         schedule.map(|slot| slot.at_ns).take_while(|at_ns| *at_ns < 20_000 * MS).collect();
     let mut record = steadily(due.len() as u64, |i| ended(due[i as usize], 0, Ok(200)));
     record.sends = Sends::of(due.iter().copied());
-    let of = |profile, end_ns| Facts {
-        profile: Some(profile),
-        poisson: true,
-        end_ns,
-        planned_ns: 60_000 * MS,
-        ..facts(0)
+    let of = |profile, end_ns| {
+        let pace = Pace::Open { profile, arrivals: Arrivals::Poisson };
+        Facts { end_ns, ..planned(30_000, |plan| plan.pace = pace) }
     };
     let report = conclude(record, &of(profile, 20_000 * MS));
     assert!(report.valid, "{:?}", report.invalid_because);
@@ -569,18 +560,19 @@ fn spread() -> Record {
 
 #[test]
 fn widely_spread_latencies_do_not_mean_falling_short() {
-    let profile = Some(Profile::Steady(20.0));
-    let facts = Facts { profile, end_ns: 30_000 * MS, planned_ns: 30_000 * MS, ..facts(0) };
-    assert_eq!(conclude(spread(), &facts).invalid_because, []);
-    assert_eq!(conclude(spread(), &Facts { profile: None, ..facts }).invalid_because, []);
+    for pace in [Pace::constant(20.0), Pace::Closed] {
+        let facts = planned(15_000, |plan| plan.pace = pace);
+        assert_eq!(conclude(spread(), &facts).invalid_because, []);
+    }
 }
 
 #[test]
 fn withholding_a_requested_percentile_makes_a_run_invalid() {
     let of = |per_mille| {
         let until = Some(Precision { relative: 0.9, per_mille: vec![per_mille] });
+        let facts = planned(10_000, |plan| plan.until = until);
         let lag_ns = |i| if i < 11 { 3 * MS } else { 0 };
-        conclude(steady(10_000, lag_ns), &Facts { until, ..facts(10_000) }).invalid_because
+        conclude(steady(10_000, lag_ns), &facts).invalid_because
     };
     assert_eq!(of(990), []);
     let why = of(999);

@@ -1,10 +1,10 @@
-//! Encodes memcached and Redis commands that are written as a user would type them.
+//! Encodes memcached and Redis commands that are written as a user would type them, and raw text.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
-use super::{Rendered, Texts, refused};
 use crate::plan::error::PlanError;
 use crate::plan::target::Scheme;
+use crate::session::requests::{Rendered, Texts, refused};
 
 const KEY_BYTES_MAX: usize = 250;
 const KNOWN: &str = "memcached commands are get and gets KEY..., gat and gats SECONDS KEY..., set, add, \
@@ -26,10 +26,14 @@ pub(super) fn render(scheme: Scheme, texts: &Texts<'_>) -> Result<Vec<Bytes>, Pl
 }
 
 fn append(scheme: Scheme, line: &str, buffer: &mut BytesMut) -> Result<(), String> {
-    let words = words(line)?;
     match scheme {
-        Scheme::Redis => redis(&words, buffer),
-        _ => memcached(&words, buffer),
+        Scheme::Redis => redis(&words(line)?, buffer),
+        Scheme::Memcached => memcached(&words(line)?, buffer),
+        _ if line.is_empty() => Err("is empty, so no server would respond".to_owned()),
+        _ => {
+            buffer.put_slice(&unescape(line)?);
+            Ok(())
+        }
     }
 }
 

@@ -1,26 +1,36 @@
 //! HTTP requests: a request target, or a JSON object such as `{"method": "POST", "path": "/x",
-//! "headers": {"k": "v"}, "body": "text"}`, with `body_base64` for binary bodies.
+//! "headers": {"k": "v"}, "body": "text"}`, with `body_base64` for binary bodies. And unary gRPC
+//! calls: a message as JSON according to a schema, or raw bytes as `{"base64": "..."}`.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut as _, Bytes, BytesMut};
 use curtail_http::h1::{BodyLength, Persistence, WriteError, write_request};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, TE};
+use http::uri::{Authority, Parts, PathAndQuery};
+use http::{Method, Request, Uri};
 use serde::Deserialize;
 
-use super::{Rendered, Texts, refused, with_key};
+use crate::plan::Plan;
 use crate::plan::error::PlanError;
 use crate::plan::target::Scheme;
-use crate::plan::{Plan, is_owned};
+use crate::session::requests::schema::Schema;
+use crate::session::requests::{Rendered, Texts, refused, with_key};
 
 const ADVICE: &str = "write a request target, such as /search?q=a%20b, or a JSON object, such as \
                     {\"method\": \"POST\", \"path\": \"/x\", \"body\": \"text\"}";
 
+/// Headers that the codec writes or omits itself. Setting one would have no effect.
+const OWNED: [&str; 5] =
+    ["connection", "keep-alive", "content-length", "transfer-encoding", "expect"];
 const TUNNEL: &str = "CONNECT opens a tunnel, which no response ends; leave it out";
 
 #[derive(Debug, Default)]
-pub(super) struct Call {
+struct Parsed {
     method: Option<String>,
     path: Option<String>,
     headers: Vec<(String, String)>,
@@ -48,11 +58,11 @@ pub fn query_class(scheme: Scheme, text: &str) -> Option<String> {
     }
 }
 
-impl Call {
-    fn parse(text: &str) -> Result<Call, String> {
+impl Parsed {
+    fn parse(text: &str) -> Result<Parsed, String> {
         if !text.starts_with('{') {
             check_path(text)?;
-            return Ok(Call { path: Some(text.to_owned()), ..Call::default() });
+            return Ok(Parsed { path: Some(text.to_owned()), ..Parsed::default() });
         }
         let Line { method, path, headers, body, body_base64, class: _ } =
             serde_json::from_str(text).map_err(|error| format!("{error}; {ADVICE}"))?;
@@ -75,8 +85,12 @@ impl Call {
             return Err(format!("header `{name}` is set by the load generator; leave it out"));
         }
         path.as_deref().map_or(Ok(()), check_path)?;
-        Ok(Call { method, path, headers: headers.into_iter().collect(), body })
+        Ok(Parsed { method, path, headers: headers.into_iter().collect(), body })
     }
+}
+
+pub(crate) fn is_owned(name: &str) -> bool {
+    OWNED.iter().any(|owned| owned.eq_ignore_ascii_case(name))
 }
 
 fn check_path(path: &str) -> Result<(), String> {
@@ -106,7 +120,7 @@ pub(super) fn each(
     mut take: impl FnMut(&str, &Complete<'_>) -> Result<(), PlanError>,
 ) -> Result<(), PlanError> {
     for (text, key) in texts.iter() {
-        let call = Call::parse(&text).map_err(|why| refused(&text, why))?;
+        let call = Parsed::parse(&text).map_err(|why| refused(&text, why))?;
         let data = || plan.protocol.data.as_ref().map(|data| with_key(data, key).into_owned());
         let body = call.body.or_else(|| data().map(Bytes::from));
         let usual = if body.is_some() { "POST" } else { "GET" };
@@ -127,7 +141,7 @@ pub(super) fn each(
 }
 
 /// Encodes a request as HTTP/1.1 (RFC 9112).
-pub(super) fn render(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Bytes>, PlanError> {
+pub(super) fn render_http1(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Bytes>, PlanError> {
     let authority = plan.target.authority();
     let mut rendered = Rendered::with_capacity(texts.len());
     each(plan, texts, |text, call| {
@@ -161,10 +175,147 @@ fn blame(call: &Complete<'_>, fault: WriteError) -> String {
     }
 }
 
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) head: Arc<CallHead>,
+    path: PathAndQuery,
+    pub(crate) body: Option<Bytes>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct CallHead {
+    pub(crate) method: Method,
+    pub(super) authority: Authority,
+    pub(super) headers: HeaderMap,
+    pub(super) is_tls: bool,
+    pub(crate) is_grpc: bool,
+}
+
+impl Call {
+    pub(super) fn new(head: Arc<CallHead>, path: PathAndQuery, body: Option<Bytes>) -> Call {
+        Call { head, path, body }
+    }
+
+    pub(crate) fn request(&self) -> Request<()> {
+        let mut parts = Parts::default();
+        parts.scheme =
+            Some(if self.head.is_tls { http::uri::Scheme::HTTPS } else { http::uri::Scheme::HTTP });
+        parts.authority = Some(self.head.authority.clone());
+        parts.path_and_query = Some(self.path.clone());
+        let mut request = Request::new(());
+        *request.uri_mut() = Uri::from_parts(parts).expect("scheme, authority and path are set");
+        *request.method_mut() = self.head.method.clone();
+        *request.headers_mut() = self.head.headers.clone();
+        // The length lets a server reject a long body early. gRPC calls omit it.
+        if let Some(body) = self.body.as_ref().filter(|_| !self.head.is_grpc) {
+            request.headers_mut().insert(CONTENT_LENGTH, body.len().into());
+        }
+        request
+    }
+}
+
+pub(super) fn render_http2(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Call>, PlanError> {
+    let mut calls: Vec<Call> = Vec::with_capacity(texts.len());
+    each(plan, texts, |text, complete| {
+        let method = Method::from_bytes(complete.method.as_bytes())
+            .map_err(|_| refused(text, format!("method `{}` is not a token", complete.method)))?;
+        let head = head(plan, method, complete.headers.iter().copied());
+        let head = head.map_err(|why| refused(text, why))?;
+        // This is most likely the same request with a different key.
+        let before = calls.len().checked_sub(texts.texts.len()).map(|at| &calls[at].head);
+        let head = match before.filter(|before| ***before == head) {
+            Some(before) => Arc::clone(before),
+            None => Arc::new(head),
+        };
+        let path = PathAndQuery::try_from(complete.path.as_str())
+            .map_err(|error| refused(text, format!("the path cannot be sent: {error}")))?;
+        calls.push(Call::new(head, path, complete.body.clone()));
+        Ok(())
+    })?;
+    Ok(calls)
+}
+
+pub(super) fn head<'a>(
+    plan: &Plan,
+    method: Method,
+    given: impl IntoIterator<Item = &'a (String, String)>,
+) -> Result<CallHead, String> {
+    let (mut authority, mut headers) = (plan.target.authority(), HeaderMap::new());
+    for (name, value) in given {
+        let cannot = |error: &dyn Display| format!("header `{name}: {value}`: {error}");
+        let key = HeaderName::from_bytes(name.as_bytes()).map_err(|error| cannot(&error))?;
+        if key == HOST {
+            authority.clone_from(value);
+            continue;
+        }
+        let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|error| cannot(&error))?;
+        headers.append(key, value);
+    }
+    let authority = Authority::try_from(authority.as_str())
+        .map_err(|error| format!("host `{authority}` cannot be sent: {error}"))?;
+    let is_tls = plan.target.scheme().is_tls();
+    Ok(CallHead { method, authority, headers, is_tls, is_grpc: false })
+}
+
+const RAW_FIX: &str = "without a schema, write the message's bytes as {\"base64\": \"...\"}; with \
+                        --proto FILE, write it as JSON";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    base64: String,
+}
+
+pub(super) fn check_message(line: &str) -> Result<(), PlanError> {
+    // Some messages, such as StringValue, are not JSON objects.
+    serde_json::from_str::<serde::de::IgnoredAny>(line).map(drop).map_err(|error| {
+        let fix = "write one message per line as JSON, such as {\"id\": 7}";
+        PlanError::Value(format!("{error}; {fix}"))
+    })
+}
+
+pub(super) fn render_grpc(plan: &Plan, texts: &Texts<'_>) -> Result<Vec<Call>, PlanError> {
+    let path = plan.protocol.schema.as_deref();
+    let schema = path.map(|path| Schema::read(path, plan.target.path())).transpose()?;
+    let mut messages = Rendered::with_capacity(texts.len());
+    for (text, _) in texts.iter() {
+        let bytes = encode(&text, schema.as_ref()).map_err(|why| refused(&text, why))?;
+        let length = u32::try_from(bytes.len())
+            .map_err(|_| refused(&text, "is longer than 4 GiB, the limit of a message"))?;
+        // The flag of a message that is not compressed.
+        messages.buffer.put_u8(0);
+        messages.buffer.put_u32(length);
+        messages.buffer.put_slice(&bytes);
+        messages.finish();
+    }
+    let mut head = head(plan, Method::POST, &plan.headers).map_err(PlanError::Value)?;
+    head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    head.headers.insert(TE, HeaderValue::from_static("trailers"));
+    head.is_grpc = true;
+    let head = Arc::new(head);
+    let path = PathAndQuery::try_from(plan.target.path())
+        .map_err(|error| PlanError::Value(format!("method `{}`: {error}", plan.target.path())))?;
+    let calls = messages.into_bytes().into_iter();
+    Ok(calls.map(|body| Call::new(Arc::clone(&head), path.clone(), Some(body))).collect())
+}
+
+fn encode(text: &str, schema: Option<&Schema>) -> Result<Bytes, String> {
+    if let Some(schema) = schema {
+        return schema.encode(if text.is_empty() { "{}" } else { text });
+    }
+    if text.is_empty() {
+        return Ok(Bytes::new());
+    }
+    let raw: Raw = serde_json::from_str(text).map_err(|error| format!("{error}; {RAW_FIX}"))?;
+    let bytes = STANDARD.decode(&raw.base64);
+    bytes.map(Bytes::from).map_err(|error| format!("base64 is not valid Base64: {error}"))
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::plan::Plan;
-    use crate::plan::keys::{KeyDistribution, Keys};
+    use crate::plan::schedule::{KeyDistribution, Keys};
     use crate::session::{Requests, requests};
 
     /// Returns the encoded request for each line.
@@ -209,5 +360,24 @@ mod tests {
         let targets = sent(&["/a/{key}", "/b?k={key}&again={key}"], keys);
         let targets: Vec<_> = targets.iter().filter_map(|sent| sent.split(' ').nth(1)).collect();
         assert_eq!(targets, ["/a/0", "/b?k=0&again=0", "/a/1", "/b?k=1&again=1"]);
+    }
+
+    #[test]
+    fn a_request_has_a_content_length_and_a_grpc_call_has_none() {
+        let length = |is_grpc, body: Option<&'static str>| {
+            let head = CallHead {
+                method: Method::POST,
+                authority: Authority::from_static("h.example"),
+                headers: HeaderMap::new(),
+                is_tls: false,
+                is_grpc,
+            };
+            let call =
+                Call::new(Arc::new(head), PathAndQuery::from_static("/"), body.map(Bytes::from));
+            call.request().headers().get(CONTENT_LENGTH).cloned()
+        };
+        assert_eq!(length(false, Some("abc")).unwrap(), "3");
+        assert_eq!(length(false, Some("")).unwrap(), "0");
+        assert_eq!((length(false, None), length(true, Some("abc"))), (None, None));
     }
 }

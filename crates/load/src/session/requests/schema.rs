@@ -160,11 +160,12 @@ fn described(bytes: &[u8]) -> Result<DescriptorPool, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
 
+    use super::*;
+
     const GOOD: &str = "syntax = \"proto3\";\npackage a;\nmessage M { int32 id = 1; M m = 2; map<string, bytes> b = 3; }\n\
-                        service S { rpc Get (M) returns (M); rpc Watch (M) returns (stream M); }\n";
+        service S { rpc Get (M) returns (M); rpc Watch (M) returns (stream M); }\n";
 
     /// Runs fewer cases than other tests, because each case compiles files and therefore takes a
     /// hundred times as long.

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use proptest::prelude::*;
 
-use super::{cuts, drive, one, sessions};
 use crate::plan::Plan;
 use crate::session::fault::Greeting;
-use crate::session::requests;
-use crate::session::{Out, Requests, Session, Token};
+use crate::session::tests::{cuts, drive, one, sessions};
+use crate::session::{Out, Requests, Session, Token, requests};
 
 pub(super) fn http1(request: &'static str) -> Box<dyn Session> {
     sessions(Requests::Http1(one(request))).open()
@@ -78,7 +77,7 @@ fn capacity_is_the_limit_of_the_server_and_of_the_plan() {
         let mut plan = Plan::new("http://h".parse().unwrap(), 1.0);
         plan.protocol.http2 = true;
         let mut sessions = sessions(requests::prepare(&plan).unwrap());
-        Arc::get_mut(&mut sessions).unwrap().streams = streams;
+        Arc::get_mut(&mut sessions).unwrap().protocol.streams = streams;
         let (mut session, mut out) = (sessions.open(), Out::default());
         assert_eq!(session.capacity(), 1, "until the server sends SETTINGS");
         let settings = frame(4, 0, 0, &[0, 3, 0, 0, 0, allowed]);

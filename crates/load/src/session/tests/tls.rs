@@ -9,10 +9,10 @@ use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection};
 
-use super::{cuts, feed};
 use crate::plan::Plan;
 use crate::plan::protocol::Trust;
 use crate::session::fault::Fault;
+use crate::session::tests::{cuts, feed};
 use crate::session::{OUTPUT_BYTES_MAX, Out, Reply, Session, Sessions, Token};
 
 fn sessions() -> &'static Arc<Sessions> {
@@ -169,7 +169,6 @@ proptest! {
 }
 
 /// A session that responds to any input with a large output.
-#[derive(Debug)]
 struct Talker;
 
 impl Session for Talker {

@@ -1,4 +1,4 @@
-//! HTTP/2 (RFC 9113): concurrent requests on one connection.
+//! HTTP/2 (RFC 9113) and gRPC: concurrent requests on one connection.
 //!
 //! The `h2` crate handles frames at one end of an in-memory pipe. At the other end, bytes from the
 //! wire are written to the pipe, and bytes for the wire are read from it. Received bytes trigger a
@@ -7,9 +7,6 @@
 //!
 //! Cost: a few microseconds per request, for header tables and stream state.
 
-mod grpc;
-mod stream;
-
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,16 +14,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::{Bytes, BytesMut};
+use curtail_http::grpc::CODES;
 use futures_util::future::{AbortHandle, Abortable, BoxFuture};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
-use h2::client::{Builder, Connection, SendRequest};
+use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Method};
+use percent_encoding::percent_decode;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 
-use stream::{fault, response, unseen};
-
-use crate::session::fault::{Fault, Greeting};
-use crate::session::{Body, Out, Reply, Session, Sessions, Token};
+use crate::session::fault::{Expected, Fault};
+use crate::session::requests::CallHead;
+use crate::session::{Body, Out, Reply, Session, Sessions, Status, Token, Whole};
 
 /// Capacity of the pipe in each direction, which is larger than one read from the socket.
 const PIPE_BYTES: usize = 1 << 20;
@@ -63,12 +63,6 @@ struct Woken(AtomicBool);
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
         self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-impl std::fmt::Debug for Http2 {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Http2").field("live", &self.live.len()).finish_non_exhaustive()
     }
 }
 
@@ -170,34 +164,6 @@ impl Http2 {
         self.live.insert(token, handle);
         Ok(())
     }
-
-    /// Checks the server's first bytes. Returns true once they are known to be HTTP/2.
-    fn greet(&mut self, input: &BytesMut) -> Result<bool, Fault> {
-        let is_grpc = self.sessions.is_grpc();
-        match Greeting::of(input) {
-            Greeting::Http2 => {
-                self.greeted = true;
-                Ok(true)
-            }
-            Greeting::Unknown => Ok(false),
-            Greeting::Http1 if is_grpc => Err(Fault::Mismatch(
-                "the server sent HTTP/1 in response to HTTP/2, which gRPC needs; is it the right \
-                 port?",
-            )),
-            Greeting::Http1 => Err(Fault::Mismatch(
-                "the server sent HTTP/1 in response to HTTP/2; leave out --http2",
-            )),
-            Greeting::Tls if is_grpc => {
-                Err(Fault::Mismatch("the server uses TLS; write grpcs:// instead of grpc://"))
-            }
-            Greeting::Tls => {
-                Err(Fault::Mismatch("the server uses TLS; write https:// instead of http://"))
-            }
-            Greeting::Other => {
-                Err(Fault::Mismatch("the server does not use HTTP/2; is it the right port?"))
-            }
-        }
-    }
 }
 
 /// Removes one complete frame (RFC 9113 §4.1) from the start of `input`. Frames are processed one
@@ -215,7 +181,7 @@ fn take_frame(input: &mut BytesMut) -> Option<BytesMut> {
 impl Session for Http2 {
     fn capacity(&self) -> usize {
         let Some(sender) = self.sender.as_ref().filter(|_| !self.closing) else { return 0 };
-        let most = self.sessions.streams.min(sender.current_max_send_streams());
+        let most = self.sessions.protocol.streams.min(sender.current_max_send_streams());
         most.saturating_sub(self.live.len())
     }
 
@@ -226,10 +192,13 @@ impl Session for Http2 {
     }
 
     fn receive(&mut self, input: &mut BytesMut, out: &mut Out) -> Result<(), Fault> {
-        if !self.greeted && !self.greet(input)? {
-            return Ok(());
+        if !self.greeted {
+            let expected = if self.sessions.is_grpc() { Expected::Grpc } else { Expected::Http2 };
+            self.greeted = expected.check(input)?;
         }
-        while let Some(mut frame) = take_frame(input) {
+        while self.greeted
+            && let Some(mut frame) = take_frame(input)
+        {
             // The pipe has room, because all earlier bytes have been read.
             let _ = self.pipe.write_all_buf(&mut frame).now_or_never();
             self.pump(out)?;
@@ -257,5 +226,130 @@ impl Session for Http2 {
 
     fn reusable(&self) -> bool {
         !self.closing
+    }
+}
+
+async fn response(
+    to: ResponseFuture,
+    request: &CallHead,
+    mut counted: Body,
+) -> Result<Whole, Fault> {
+    let (head, mut body) = to.await.map_err(|error| unseen(&error))?.into_parts();
+    let mut unary = request.is_grpc.then(Unary::default);
+    if let Some(unary) = &mut unary {
+        unary.headers(&head.headers);
+    }
+    let announced = head.headers.get(CONTENT_LENGTH);
+    let announced = announced.and_then(|length| length.to_str().ok()?.parse().ok());
+    // The content-length of a response to HEAD announces no body.
+    if let Some(length) = announced.filter(|_| request.method != Method::HEAD) {
+        counted.expect(length)?;
+    }
+    while let Some(data) = body.data().await {
+        let data = data.map_err(|error| incomplete(&error))?;
+        counted.add(data.len() as u64)?;
+        if let Some(unary) = &mut unary {
+            unary.data(&data);
+        }
+        // This fails only if more capacity is released than was received.
+        let _ = body.flow_control().release_capacity(data.len());
+    }
+    if let Some(unary) = &mut unary
+        && let Some(trailers) = body.trailers().await.map_err(|error| incomplete(&error))?
+    {
+        unary.headers(&trailers);
+    }
+    let status = match &mut unary {
+        // A successful call has status 200 and a gRPC status. A response with a 2xx status but
+        // without a gRPC status is a fault.
+        Some(unary) if head.status.is_success() => unary.status()?,
+        _ => Status::Http(head.status.as_u16()),
+    };
+    Ok(Whole::new(status, counted.bytes))
+}
+
+fn incomplete(error: &h2::Error) -> Fault {
+    match fault(error) {
+        Fault::Closed => Fault::IncompleteMessage,
+        fault => fault,
+    }
+}
+
+/// Maps the `h2` error of a request to a fault, if no part of the response has arrived yet. A
+/// GOAWAY ends only requests that the server guarantees not to have processed (RFC 9113 §6.8).
+fn unseen(error: &h2::Error) -> Fault {
+    match fault(error) {
+        Fault::Reset(why) if error.is_remote() && error.is_go_away() => Fault::Unprocessed(why),
+        fault => fault,
+    }
+}
+
+fn fault(error: &h2::Error) -> Fault {
+    let reason =
+        error.reason().map_or_else(|| "no reason".to_owned(), |reason| format!("{reason:?}"));
+    if error.is_io() {
+        Fault::Closed
+    } else if error.is_remote() && error.is_go_away() {
+        Fault::Reset(format!("GOAWAY, {reason}"))
+    } else if error.is_remote() {
+        Fault::Reset(format!("RST_STREAM, {reason}"))
+    } else {
+        Fault::Malformed(format!("the server sent invalid HTTP/2: {error}"))
+    }
+}
+
+const PREFIX_BYTES: usize = 5;
+
+/// The response to a unary gRPC call (github.com/grpc/grpc, doc/PROTOCOL-HTTP2.md). A message consists
+/// of a flag, a 4-byte length, and the number of bytes that the length specifies. The status is in
+/// the trailers, or in the headers if there is no message. Messages are counted and discarded.
+#[derive(Debug, Default)]
+struct Unary {
+    prefix: Vec<u8>,
+    bytes: u64,
+    status: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Unary {
+    fn headers(&mut self, headers: &HeaderMap) {
+        let value = |name| headers.get(name).map(|value| value.as_bytes().to_vec());
+        if let Some(code) = value("grpc-status") {
+            self.status = Some((code, value("grpc-message").unwrap_or_default()));
+        }
+    }
+
+    fn data(&mut self, data: &[u8]) {
+        let missing = PREFIX_BYTES - self.prefix.len();
+        self.prefix.extend_from_slice(&data[..missing.min(data.len())]);
+        self.bytes += data.len() as u64;
+    }
+
+    fn status(&mut self) -> Result<Status, Fault> {
+        let malformed = |message: String| Err(Fault::Malformed(message));
+        let Some((code, message)) = self.status.take() else {
+            return malformed("the response has no grpc-status; is it a gRPC server?".to_owned());
+        };
+        let number = std::str::from_utf8(&code).ok().and_then(|code| code.parse::<usize>().ok());
+        let Some(number) = number else {
+            return malformed("the grpc-status of the response is not a number".to_owned());
+        };
+        if number > 0 {
+            let name = CODES.get(number).copied().unwrap_or("a code that is not known");
+            let message: Vec<u8> = percent_decode(&message).collect();
+            let reason = [format!("{number} {name}: ").as_bytes(), &message].concat();
+            return Ok(Status::refused(&reason));
+        }
+        match *self.prefix {
+            [_, a, b, c, d] => {
+                let length = u64::from(u32::from_be_bytes([a, b, c, d]));
+                let received = self.bytes - PREFIX_BYTES as u64;
+                if length == received {
+                    Ok(Status::Fine)
+                } else {
+                    malformed(format!("a message of {length} bytes, but {received} arrived"))
+                }
+            }
+            _ => malformed("the response to a successful call has no message".to_owned()),
+        }
     }
 }

@@ -1,7 +1,12 @@
-//! Tests the bypass of the network stack, both with a server at the other end of a wire and without
-//! a server. The wire connects two network namespaces of this process.
+//! Tests of kernel timestamps and of the bypass of the network stack, in a separate process. Other tests
+//! keep all processors busy. If these tests ran alongside them, the kernel would enable timestamping
+//! too late, and a ring of frames would overflow. For the bypass, a wire connects two network
+//! namespaces of this process.
 
-#[path = "../../../xdp/tests/common/mod.rs"]
+#[allow(dead_code, reason = "only the other tests use all of it")]
+#[path = "it/common.rs"]
+mod common;
+#[path = "../../xdp/tests/common/mod.rs"]
 mod wire;
 
 use std::future::pending;
@@ -11,7 +16,46 @@ use std::net::SocketAddr;
 use curtail_load::{Extent, Pace, Plan, Report, StampsBy, run};
 use curtail_xdp::namespace::Namespace;
 
-use wire::{bind, echo, wire};
+use common::{Server, echo, measure, plan_of, udp_echo};
+use wire::{bind, wire};
+
+fn judge(report: &Report) {
+    let stamps = report.stamps.as_ref().expect("they were asked for");
+    assert!(stamps.sent_coverage > 0.99 && stamps.received_coverage > 0.99, "{stamps:?}");
+    assert_eq!(stamps.clock_steps, 0);
+    let latency = report.latency_ns.p50.unwrap();
+    let parts = report.split_ns.p50.unwrap();
+    // The time in the kernel and the time in this program are reported separately.
+    assert!(parts.client_wake_up > 0 && parts.wire_to_wire > 0, "{parts:?}");
+    let sum = parts.schedule_lag + parts.client_send + parts.wire_to_wire + parts.client_wake_up;
+    // The parts come from the requests near the percentile, so the sum is off by a few buckets.
+    assert!(sum.abs_diff(latency) < latency / 4, "{parts:?} of {latency}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn responses_on_a_stream_have_stamps() {
+    let server = Server::start(echo).await;
+    for stamps in [StampsBy::Kernel, StampsBy::User] {
+        let plan = Plan { stamps, threads: 2, ..server.plan(1_000.0, 600) };
+        let report = measure(&plan).await;
+        assert_eq!((report.requests, report.errors.total()), (600, 0));
+        if stamps == StampsBy::Kernel {
+            judge(&report);
+        } else {
+            assert!(report.stamps.is_none());
+            assert_eq!(report.split_ns.p50.unwrap().client_wake_up, 0);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn datagrams_have_stamps() {
+    let mut plan = plan_of("udp", udp_echo(|_| 1).await, 1_000.0, 600);
+    (plan.stamps, plan.connections) = (StampsBy::Kernel, 2);
+    let report = measure(&plan).await;
+    assert_eq!((report.requests, report.errors.total()), (600, 0));
+    judge(&report);
+}
 
 fn plan(server: SocketAddr) -> Plan {
     let mut plan = Plan::new(format!("udp://{server}").parse().unwrap(), 1_000.0);
@@ -32,7 +76,7 @@ fn run_in(namespace: &Namespace, plan: &Plan) -> Report {
 #[test]
 fn responses_bypass_the_stack() {
     let Some((near, far)) = wire() else { return };
-    let server = echo(&far);
+    let server = wire::echo(&far);
     for bytes in [16, 1_472] {
         let mut plan = plan(server);
         plan.protocol.datagram_bytes = bytes;
