@@ -1,6 +1,6 @@
 //! Columns in the form that Arrow expects.
 
-use curtail_columns::{Kind, Row, Schema, Value};
+use curtail_report::columns::{Kind, Row, Schema, Value};
 use pyo3::prelude::*;
 
 /// The values of a column.

@@ -9,9 +9,8 @@ use std::process::ExitCode;
 use curtail_load::agents::{Event, TOKEN_BYTES_MAX, Token, serve};
 use tokio::net::TcpListener;
 
-use crate::child;
-use crate::exit::Stop;
-use crate::say;
+use crate::exit::{Stop, bad, lacking};
+use crate::{child, run, say};
 
 /// Environment variable that contains the token; `--token-file` takes precedence.
 const VARIABLE: &str = "CURTAIL_AGENT_TOKEN";
@@ -36,9 +35,8 @@ pub(crate) struct Args {
     listen: SocketAddr,
     #[command(flatten)]
     token: TokenArgs,
-    /// Exit when stdin closes, so that the process does not outlive its parent
-    #[arg(long, hide = true)]
-    tied_to_stdin: bool,
+    #[command(flatten)]
+    tied: child::Tied,
 }
 
 /// The secret that coordinators and agents share.
@@ -61,42 +59,35 @@ impl TokenArgs {
         let Some(path) = &self.token_file else {
             let Some(text) = std::env::var_os(VARIABLE) else { return Ok(None) };
             let token = Token::new(&text.to_string_lossy());
-            return token.map(Some).map_err(|why| Stop::BadInput(format!("{VARIABLE}: {why}")));
+            return token.map(Some).map_err(|why| bad!("{VARIABLE}: {why}"));
         };
         let shown = path.display();
         let mut text = String::new();
         let read = File::open(path)
             .and_then(|file| file.take(2 * TOKEN_BYTES_MAX as u64).read_to_string(&mut text));
-        read.map_err(|error| {
-            Stop::BadInput(format!("--token-file {shown}: {error}; check the path"))
-        })?;
+        read.map_err(|error| bad!("--token-file {shown}: {error}; check the path"))?;
         let token = Token::new(&text);
-        token.map(Some).map_err(|why| Stop::BadInput(format!("--token-file {shown}: {why}")))
+        token.map(Some).map_err(|why| bad!("--token-file {shown}: {why}"))
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let token = args.token.token()?;
     if token.is_none() && !args.listen.ip().is_loopback() {
-        return Err(Stop::BadInput(format!(
+        return Err(bad!(
             "--listen {}: any host that reaches this address could send loads from here; give a \
              --token-file, or listen on 127.0.0.1",
             args.listen
-        )));
+        ));
     }
-    let runtime = crate::runtime()?;
-    let done = runtime.block_on(listen(args, token));
-    // A name lookup may still be running after its load has ended. Do not wait for it.
-    runtime.shutdown_background();
-    done
+    run::on_all_cores(listen(args, token))
 }
 
 async fn listen(args: &Args, token: Option<Token>) -> Result<ExitCode, Stop> {
     // Install the signal handlers before the address is announced, so that no signal is missed.
-    let mut endings = child::Endings::listen(args.tied_to_stdin)?;
+    let mut endings = child::Endings::listen(&args.tied)?;
     let cannot = |error: std::io::Error| {
-        let why = format!("cannot listen on {}: {error}; give another --listen", args.listen);
-        Stop::Lacking(why)
+        lacking!("cannot listen on {}: {error}; give another --listen", args.listen)
     };
     let listener = TcpListener::bind(args.listen).await.map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;

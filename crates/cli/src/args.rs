@@ -8,7 +8,7 @@ use clap::value_parser;
 use curtail_load::Trust;
 use curtail_sim::check_percentiles;
 
-use crate::exit::Stop;
+use crate::exit::{Stop, bad};
 use crate::say;
 use crate::sim::length::check_length;
 
@@ -115,6 +115,33 @@ impl Percentiles {
     }
 }
 
+/// Parses a number that fits. Otherwise, the error is what to write instead.
+pub(crate) fn number(
+    text: &str,
+    fits: impl FnOnce(f64) -> bool,
+    write: impl Into<String>,
+) -> Result<f64, String> {
+    text.trim().parse().ok().filter(|&number| fits(number)).ok_or_else(|| write.into())
+}
+
+/// Parses a duration in nanoseconds, with its unit.
+pub(crate) fn span(text: &str) -> Result<u64, String> {
+    curtail_kernel::duration::parse(text).map_err(|error| error.to_string())
+}
+
+/// Parses a duration of at least `least_ns`. Otherwise, the error is what to write instead.
+pub(crate) fn span_from(least_ns: u64, write: &str, text: &str) -> Result<u64, String> {
+    span(text).and_then(|ns| if ns >= least_ns { Ok(ns) } else { Err(write.to_owned()) })
+}
+
+/// Parses a share in percent.
+pub(crate) fn percent(text: &str) -> Result<f64, String> {
+    let inside = |percent: f64| percent > 0.0 && percent < 100.0;
+    let write = "write a share above 0% and below 100%, such as 2%";
+    let digits = text.strip_suffix('%').ok_or(write)?;
+    number(digits, inside, write).map(|percent| percent / 100.0)
+}
+
 /// Returns a parser for whole numbers in a range.
 pub(crate) fn within(range: &RangeInclusive<u32>) -> RangedI64ValueParser<u32> {
     value_parser!(u32).range(i64::from(*range.start())..=i64::from(*range.end()))
@@ -123,5 +150,5 @@ pub(crate) fn within(range: &RangeInclusive<u32>) -> RangedI64ValueParser<u32> {
 /// Reports an error as bad input. The text of the error must begin with the name of a flag, without
 /// its dashes.
 pub(crate) fn of_flag(error: impl std::fmt::Display) -> Stop {
-    Stop::BadInput(format!("--{error}"))
+    bad!("--{error}")
 }

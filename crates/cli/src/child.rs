@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::exit::Stop;
+use crate::exit::{Stop, lacking};
+use crate::run::Termination;
 use crate::say;
-use crate::signals::Termination;
 
 /// Prefix of the first line that a child writes to stdout.
 const LISTENING: &str = "listening on ";
@@ -23,15 +23,22 @@ const START: Duration = Duration::from_secs(20);
 /// Number of lines of a child's stderr that are kept, to explain why it failed.
 const TAIL: usize = 20;
 
-/// Flags that tie a server process to its parent.
+/// The flag that ties a server process to its parent.
+#[derive(clap::Args)]
+pub(crate) struct Tied {
+    /// Exit when stdin closes, so that the process does not outlive its parent
+    #[arg(long, hide = true)]
+    tied_to_stdin: bool,
+}
+
+/// Flags of servers that announce their addresses only to a parent.
 #[derive(clap::Args)]
 pub(crate) struct Ties {
     /// Print the address on stdout
     #[arg(long, hide = true)]
     pub(crate) announce: bool,
-    /// Exit when stdin closes, so that the process does not outlive its parent
-    #[arg(long, hide = true)]
-    pub(crate) tied_to_stdin: bool,
+    #[command(flatten)]
+    pub(crate) tied: Tied,
 }
 
 /// Prints the child's addresses on stdout, and a description on stderr. Called in the child.
@@ -61,13 +68,13 @@ pub(crate) struct Endings {
 }
 
 impl Endings {
-    /// Starts listening for signals, and for the end of stdin if `tied_to_stdin` is set. When stdin
-    /// closes, the parent has ended, for whatever reason.
-    pub(crate) fn listen(tied_to_stdin: bool) -> Result<Self, Stop> {
-        let signals = Termination::listen();
-        let signals =
-            signals.map_err(|error| Stop::Lacking(format!("cannot handle signals: {error}")))?;
-        Ok(Self { signals, stdin: tied_to_stdin.then(tokio::io::stdin) })
+    /// Starts listening for signals, and for the end of stdin if it is tied. When stdin closes, the
+    /// parent has ended, for whatever reason.
+    pub(crate) fn listen(tied: &Tied) -> Result<Self, Stop> {
+        Ok(Self {
+            signals: Termination::listen()?,
+            stdin: tied.tied_to_stdin.then(tokio::io::stdin),
+        })
     }
 
     /// Waits for the next event.
@@ -93,8 +100,7 @@ pub(crate) struct Process {
 impl Process {
     /// Starts this program with the given arguments, and waits until it listens.
     pub(crate) async fn start(name: &str, args: &[String]) -> Result<Self, Stop> {
-        let lacking =
-            |error: std::io::Error| Stop::Lacking(format!("cannot start {name}: {error}"));
+        let lacking = |error: std::io::Error| lacking!("cannot start {name}: {error}");
         let program = std::env::current_exe().map_err(lacking)?;
         let mut command = Command::new(program);
         command.args(args).arg("--tied-to-stdin").kill_on_drop(true);
@@ -107,9 +113,7 @@ impl Process {
                 let _ = child.kill().await;
                 let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
                 let tail = tail.make_contiguous().join("\n");
-                return Err(Stop::Lacking(format!(
-                    "{name} did not start to listen; its output: {tail:?}"
-                )));
+                return Err(lacking!("{name} did not start to listen; its output: {tail:?}"));
             }
         };
         Ok(Self { address, child })

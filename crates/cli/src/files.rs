@@ -1,23 +1,23 @@
-//! Reads input files, writes pages, and checks the limit on open files.
+//! Reads input files, and checks the limit on open files.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use curtail_dist::{excerpt, instead, read_text};
+use curtail_load::Plan;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::de::DeserializeOwned;
 
-use crate::exit::Stop;
-use curtail_load::Plan;
+use crate::exit::{Stop, bad, lacking};
 
 /// Reads a TOML file and returns the value and the text. Errors name the line.
 pub(crate) fn toml_and_text<T: DeserializeOwned>(path: &Path) -> Result<(T, String), Stop> {
-    let text = read_text(path).map_err(|error| Stop::BadInput(error.to_string()))?;
+    let text = read_text(path).map_err(Stop::bad)?;
     let read = toml::from_str(&text).map_err(|error: toml::de::Error| {
         let number = line(&text, error.span().map_or(0, |span| span.start));
         let line = text.lines().nth(number - 1).unwrap_or_default().trim();
         let why: Vec<&str> = error.message().split_whitespace().collect();
         let (path, why) = (path.display(), explain(&why.join(" ")));
-        Stop::BadInput(format!("{path}:{number}: {why}, in `{}`", excerpt(line)))
+        bad!("{path}:{number}: {why}, in `{}`", excerpt(line))
     })?;
     Ok((read, text))
 }
@@ -38,16 +38,6 @@ fn explain(message: &str) -> String {
         .replace("expected a sequence", "expected a list, such as [1, 2]")
 }
 
-/// Writes a page into the directory of `--out`, and creates the directory if needed.
-pub(crate) fn write_page(out: &Path, name: &str, page: &str) -> Result<PathBuf, Stop> {
-    let path = out.join(name);
-    let written = fs::create_dir_all(out).and_then(|()| fs::write(&path, page));
-    written.map_err(|error| {
-        Stop::Lacking(format!("{}: {error}; give another --out", path.display()))
-    })?;
-    Ok(path)
-}
-
 /// Returns the number of the line at a byte offset, counting from 1.
 pub(crate) fn line(text: &str, at: usize) -> usize {
     let before = &text.as_bytes()[..at.min(text.len())];
@@ -58,12 +48,8 @@ pub(crate) fn line(text: &str, at: usize) -> usize {
 /// and shells often allow 1024 where the system allows far more. Errors are ignored: any operation
 /// that later lacks a descriptor reports its own error.
 pub(crate) fn allow_many() {
-    #[cfg(unix)]
-    {
-        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-        let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-    }
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
 /// Open files that are not connections: results that are written at the end, and the runtime's own
@@ -76,10 +62,8 @@ const PER_THREAD: usize = 4;
 /// at once. A request that fails for lack of a descriptor would look like one that the server has
 /// refused.
 pub(crate) fn room_for(plan: &Plan) -> Result<(), Stop> {
-    match most_open() {
-        Some(most) => room_within(plan.connections, plan.threads, most),
-        None => Ok(()),
-    }
+    let most = getrlimit(Resource::Nofile).current;
+    most.map_or(Ok(()), |most| room_within(plan.connections, plan.threads, most))
 }
 
 fn room_within(connections: usize, threads: usize, most: u64) -> Result<(), Stop> {
@@ -89,20 +73,10 @@ fn room_within(connections: usize, threads: usize, most: u64) -> Result<(), Stop
         return Ok(());
     }
     let fewer = if room > 0 { format!("use at most {room}, or ") } else { String::new() };
-    Err(Stop::Lacking(format!(
+    Err(lacking!(
         "{connections} connections need {needed} open files, but the system allows this process \
          {most}; {fewer}raise the limit (ulimit -n)"
-    )))
-}
-
-/// This process's limit on open files; `None` if there is none.
-fn most_open() -> Option<u64> {
-    #[cfg(unix)]
-    {
-        rustix::process::getrlimit(rustix::process::Resource::Nofile).current
-    }
-    #[cfg(not(unix))]
-    None
+    ))
 }
 
 #[cfg(test)]

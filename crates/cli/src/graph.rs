@@ -3,14 +3,13 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use curtail_sim::Plan;
+use curtail_report::number::or_none;
+use curtail_report::table::Table;
 use curtail_sim::graph::{self, Control, Figures, Graph, GraphFile, Replicated};
 
-use crate::args::Effort;
-use crate::exit::Stop;
-use crate::sim::work;
-use crate::table::row;
-use crate::{progress, say};
+use crate::args::{Effort, Json, Seed};
+use crate::exit::{Stop, bad};
+use crate::{run, say};
 
 /// Simulate a graph of services under load, with and without end-to-end flow control.
 ///
@@ -20,7 +19,7 @@ use crate::{progress, say};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  curtail graph eval/soa/isolation.toml
+  curtail graph lab/soa/isolation.toml
   curtail graph shop.toml --control timeouts --control fq+fifo+rc --json
 
 A graph in a file:
@@ -59,50 +58,40 @@ pub(crate) struct Args {
     /// Change a parameter of the flow control, for example target=0.9 (repeatable)
     #[arg(long, value_name = "NAME=VALUE")]
     tune: Vec<String>,
-    /// Seed of all random draws
-    #[arg(long, default_value_t = 42)]
-    seed: u64,
+    #[command(flatten)]
+    seed: Seed,
     /// Number of runs per control, with consecutive seeds
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     replications: u32,
     #[command(flatten)]
     effort: Effort,
-    /// Print one JSON document on stdout
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Json,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let name = args.file.display();
-    let text = curtail_dist::read_text(&args.file)
-        .map_err(|error| Stop::BadInput(format!("{name}: {error}")))?;
-    let file: GraphFile =
-        toml::from_str(&text).map_err(|error| Stop::BadInput(format!("{name}: {error}")))?;
-    let graph = Graph::new(&file).map_err(|error| Stop::BadInput(format!("{name}: {error}")))?;
+    let text = curtail_dist::read_text(&args.file).map_err(|error| bad!("{name}: {error}"))?;
+    let file: GraphFile = toml::from_str(&text).map_err(|error| bad!("{name}: {error}"))?;
+    let graph = Graph::new(&file).map_err(|error| bad!("{name}: {error}"))?;
     if !(args.load > 0.0 && args.load <= 1e3) {
-        return Err(Stop::BadInput(format!("--load {}: give it a number up to 1000", args.load)));
+        return Err(bad!("--load {}: give it a number up to 1000", args.load));
     }
     let mut graph = graph.loaded(args.load);
     for name in &args.without {
-        graph =
-            graph.without(name).map_err(|error| Stop::BadInput(format!("--without: {error}")))?;
+        graph = graph.without(name).map_err(|error| bad!("--without: {error}"))?;
     }
     for text in &args.route {
         let (service, route) = text.split_once('=').unwrap_or((text, ""));
-        graph = graph
-            .routed(service, route)
-            .map_err(|error| Stop::BadInput(format!("--route {text}: {error}")))?;
+        graph = graph.routed(service, route).map_err(|error| bad!("--route {text}: {error}"))?;
     }
     for text in &args.tune {
         let parts =
             text.split_once('=').and_then(|(name, value)| Some((name, value.parse().ok()?)));
         let Some((name, value)) = parts else {
-            return Err(Stop::BadInput(format!(
-                "--tune {text}: write NAME=VALUE, such as target=0.9"
-            )));
+            return Err(bad!("--tune {text}: write NAME=VALUE, such as target=0.9"));
         };
-        graph =
-            graph.tuned(name, value).map_err(|error| Stop::BadInput(format!("--tune {error}")))?;
+        graph = graph.tuned(name, value).map_err(|error| bad!("--tune {error}"))?;
     }
     let mut controls = args.control.clone();
     if controls.is_empty() {
@@ -110,30 +99,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         controls =
             ["timeouts", "fifo+rc", "fq+fifo+rc"].iter().map(parse).collect::<Result<_, _>>()?;
     }
-    let bar = progress::bar("simulating");
-    bar.set_length(graph.samples() * controls.len() as u64 * u64::from(args.replications));
-    let outcomes = work::watched(&bar, |watch| {
-        let (progress, stop) = (&watch.progress, &watch.stop);
-        let plan = Plan { threads: args.effort.threads(), percentiles: &[], progress, stop };
-        graph::replicate(&graph, &controls, (args.seed, args.replications), &plan)
+    let samples = graph.samples() * controls.len() as u64 * u64::from(args.replications);
+    let bar = run::bar("simulating", samples);
+    let outcomes = run::watched(&bar, |watch| {
+        let plan = watch.plan(args.effort.threads(), &[]);
+        graph::replicate(&graph, &controls, (args.seed.seed, args.replications), &plan)
     })?;
     let Some(outcomes) = outcomes else {
         return Err(Stop::Interrupted("before all replications were done"));
     };
-    if args.json {
-        say::result(crate::json(&outcomes)?)?;
-    } else {
-        say::result(outcomes.iter().map(table).collect::<Vec<_>>().join("\n"))?;
-    }
+    let text = || outcomes.iter().map(table).collect::<Vec<_>>().join("\n");
+    say::answer(args.output.json, &outcomes, text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Widths of the columns for the name, the rates, the fractions and the times.
-const COLUMNS: [isize; 11] = [-14, 9, 9, 8, 9, 10, 10, 10, 10, 11, 9];
-
 fn table(outcome: &Replicated) -> String {
     let outcome = &outcome.mean;
-    let head = [
+    let mut table = Table::new([
         "workflow",
         "offered",
         "goodput",
@@ -145,34 +127,23 @@ fn table(outcome: &Replicated) -> String {
         "p99 ms",
         "lateness",
         "p99",
-    ];
-    let mut text = format!(
-        "{}: {:.1} % of the work was wasted\n{}",
-        outcome.control,
-        100.0 * outcome.wasted_work,
-        row(&COLUMNS, head)
-    );
+    ]);
     for of in outcome.workflows.iter().chain([&outcome.all]) {
+        let rate = |rate: f64| format!("{rate:.1}/s");
         let part = |part: f64| format!("{:.1} %", 100.0 * part);
-        let ms = |of: &Option<Figures>, pick: fn(&Figures) -> f64, digits| match of {
-            Some(figures) => format!("{:.digits$}", pick(figures)),
-            None => "-".to_owned(),
+        let figure = |of: &Option<Figures>, pick: fn(&Figures) -> f64, digits| {
+            or_none(of.as_ref(), |figures| format!("{:.digits$}", pick(figures)))
         };
-        let cells = [
-            of.name.clone(),
-            format!("{:.1}/s", of.offered),
-            format!("{:.1}/s", of.goodput),
-            part(of.late),
-            part(of.dropped),
-            part(of.timed_out),
-            ms(&of.latency_ms, |of| of.p50, 1),
-            ms(&of.latency_ms, |of| of.p95, 1),
-            ms(&of.latency_ms, |of| of.p99, 1),
-            ms(&of.lateness, |of| of.mean, 3),
-            ms(&of.lateness, |of| of.p99, 3),
-        ];
-        text += &row(&COLUMNS, cells);
+        let (ms, late) = (&of.latency_ms, &of.lateness);
+        let rates = [of.name.clone(), rate(of.offered), rate(of.goodput)];
+        let parts = [of.late, of.dropped, of.timed_out].map(part);
+        let latencies: [fn(&Figures) -> f64; 3] = [|of| of.p50, |of| of.p95, |of| of.p99];
+        let latencies = latencies.map(|pick| figure(ms, pick, 1));
+        let late = [figure(late, |of| of.mean, 3), figure(late, |of| of.p99, 3)];
+        table.row(rates.into_iter().chain(parts).chain(latencies).chain(late));
     }
+    let (control, wasted) = (&outcome.control, 100.0 * outcome.wasted_work);
+    let mut text = format!("{control}: {wasted:.1} % of the work was wasted\n{}", table.bare());
     for of in &outcome.services {
         let used =
             of.utilization.iter().map(|(name, used)| format!("{name} {:.0} %", 100.0 * used));

@@ -9,9 +9,7 @@ mod advise;
 mod agent;
 mod args;
 mod child;
-mod completions;
 mod demo;
-mod digits;
 mod exit;
 mod files;
 mod graph;
@@ -19,27 +17,25 @@ mod jitter;
 mod leaf;
 mod load;
 mod model;
+mod out;
+#[cfg(test)]
+mod page_check;
 mod profile;
-mod progress;
 mod proxy;
 mod report;
 mod root;
+mod run;
 mod say;
-mod signals;
 mod sim;
 mod stage;
 mod sweep;
-mod table;
 mod usage;
-mod verdict;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use curtail_plot as plot;
 use exit::Stop;
 use mimalloc::MiMalloc;
-use tokio::runtime::{Builder, Runtime};
 
 /// The messages of many streams arrive together, and the system's allocator keeps only a few blocks of each size at
 /// hand. Huge pages are off: with them, line 7 of `cargo xtask accept wire` exceeds its bound for memory.
@@ -84,7 +80,7 @@ enum Verb {
     Jitter(jitter::Args),
     Profile(profile::Args),
     Leaf(leaf::Args),
-    Completions(completions::Args),
+    Completions(usage::CompletionsArgs),
     #[command(hide = true)]
     Root(root::Args),
 }
@@ -110,7 +106,7 @@ fn main() -> ExitCode {
         Verb::Graph(args) => graph::run(&args),
         Verb::Model(args) => model::run(&args),
         Verb::Leaf(args) => leaf::run(&args),
-        Verb::Completions(args) => completions::run(&args),
+        Verb::Completions(args) => usage::completions(&args),
         Verb::Root(args) => root::run(&args),
     };
     code(done)
@@ -128,38 +124,4 @@ fn code(done: Result<ExitCode, Stop>) -> ExitCode {
     };
     say::aside(message);
     ExitCode::from(code)
-}
-
-/// A tokio runtime on all cores.
-fn runtime() -> Result<Runtime, Stop> {
-    let building = Builder::new_multi_thread().enable_all().build();
-    building.map_err(|error| Stop::Lacking(format!("cannot start the runtime: {error}")))
-}
-
-/// A tokio runtime on all cores except these, which are reserved for sending threads.
-fn runtime_off(processors: &curtail_jitter::machine::Processors) -> Result<Runtime, Stop> {
-    processors.reserve().map_err(|error| match error.kind() {
-        std::io::ErrorKind::InvalidInput => {
-            Stop::BadInput(format!("--processors: {error}; choose one of those"))
-        }
-        _ => Stop::Lacking(format!("cannot bind threads to processors: {error}")),
-    })?;
-    runtime()
-}
-
-/// Runs `work` on one thread, because a machine runs many such processes.
-fn run_small(work: impl Future<Output = Result<ExitCode, Stop>>) -> Result<ExitCode, Stop> {
-    let building = Builder::new_current_thread().enable_all().build();
-    let runtime =
-        building.map_err(|error| Stop::Lacking(format!("cannot start the runtime: {error}")))?;
-    let done = runtime.block_on(work);
-    // A thread of the runtime may be blocked reading a stdin that never ends.
-    runtime.shutdown_background();
-    done
-}
-
-/// Serializes a value as indented JSON.
-fn json(value: &impl serde::Serialize) -> Result<String, Stop> {
-    serde_json::to_string_pretty(value)
-        .map_err(|error| Stop::Lacking(format!("cannot write JSON: {error}")))
 }

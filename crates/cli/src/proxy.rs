@@ -6,14 +6,12 @@ use std::process::ExitCode;
 use curtail_proxy::config::{self, Config, ConfigError, Log, LogFormat, LogLevel};
 use curtail_proxy::{Server, Workers};
 use serde_json::json;
-use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 use crate::args::{Json, Seed};
-use crate::child;
-use crate::exit::Stop;
-use crate::say;
+use crate::exit::{Stop, lacking};
+use crate::{child, run, say};
 
 /// Put a proxy in front of a replicated service.
 ///
@@ -62,7 +60,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     // Clap requires one of `--config` and `--schema`.
     let Some(path) = &args.config else {
-        say::result(crate::json(&config::schema())?)?;
+        say::result(say::json(&config::schema())?)?;
         return Ok(ExitCode::SUCCESS);
     };
     let config = match config::load(path) {
@@ -73,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
                 let list: Vec<_> = errors.errors().iter().map(entry).collect();
                 let text = format!("{}: invalid, {} error(s)", path.display(), list.len());
                 let verdict = json!({ "kind": "bad-config", "text": text });
-                say::result(crate::json(&json!({ "verdict": verdict, "errors": list }))?)?;
+                say::result(say::json(&json!({ "verdict": verdict, "errors": list }))?)?;
             }
             return Err(Stop::BadConfig(errors.to_string()));
         }
@@ -84,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         if args.output.json {
             let verdict = json!({ "kind": "fine", "text": text });
             let checked = json!({ "verdict": verdict, "warnings": warnings, "notes": notes });
-            say::result(crate::json(&checked)?)?;
+            say::result(say::json(&checked)?)?;
         } else {
             warnings.iter().for_each(|text| say::aside(format_args!("warning: {text}")));
             notes.iter().for_each(|text| say::aside(format_args!("note: {text}")));
@@ -94,29 +92,22 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     }
     log(&config.log);
     remark(&config);
-    let lacking = |error| Stop::Lacking(format!("cannot start the runtime: {error}"));
-    let runtime = Builder::new_current_thread().enable_all().build().map_err(lacking)?;
-    let done = runtime.block_on(serve(config, path, args));
-    // Tasks that are still running have exceeded their drain time.
-    runtime.shutdown_background();
-    done
+    // Tasks that still run when this returns have exceeded their drain time.
+    run::on_one_thread(serve(config, path, args))
 }
 
 async fn serve(config: Config, path: &Path, args: &Args) -> Result<ExitCode, Stop> {
-    let lacking = |error: std::io::Error| Stop::Lacking(format!("cannot handle signals: {error}"));
+    let lacking = |error: std::io::Error| lacking!("cannot handle signals: {error}");
     // Install the signal handlers before the address is announced, so that no signal is missed.
-    let mut endings = child::Endings::listen(args.ties.tied_to_stdin)?;
+    let mut endings = child::Endings::listen(&args.ties.tied)?;
     // By convention SIGHUP makes a daemon reread its configuration. Without a handler it would end
     // the process.
     let mut hangup = signal(SignalKind::hangup()).map_err(lacking)?;
     let (summary, unix) = (config.summary(), config.unix().map(Path::to_owned));
-    let workers = Workers::start(config.workers()).map_err(|error| {
-        let why = format!("listen.workers = {}: cannot start threads: {error}", config.workers());
-        Stop::Lacking(why)
-    })?;
-    let server = Server::bind(config, args.seed.seed)
-        .await
-        .map_err(|error| Stop::Lacking(error.to_string()))?;
+    let count = config.workers();
+    let workers = Workers::start(count)
+        .map_err(|error| lacking!("listen.workers = {count}: cannot start threads: {error}"))?;
+    let server = Server::bind(config, args.seed.seed).await.map_err(Stop::lacking)?;
     let http = server.address().map_err(lacking)?;
     let admin = server.admin_address().and_then(Result::ok);
     let https = server.tls_address().and_then(Result::ok).map(tracing::field::display);

@@ -8,10 +8,9 @@ use curtail_dist::instead;
 use curtail_kernel::{Limits, Policy, PolicyError};
 use curtail_search::root_server::{RootConfig, RootServer, RootServerError};
 
-use crate::args::Seed;
-use crate::child;
-use crate::exit::Stop;
-use crate::load::span;
+use crate::args::{Seed, span};
+use crate::exit::{Stop, bad};
+use crate::{child, run};
 
 /// Query all shards of a search service, through the library.
 #[derive(clap::Args)]
@@ -42,9 +41,8 @@ pub(crate) struct Args {
     cancel_timeout: u64,
     #[command(flatten)]
     seed: Seed,
-    /// Exit when stdin closes, so that the process does not outlive its parent
-    #[arg(long)]
-    tied_to_stdin: bool,
+    #[command(flatten)]
+    tied: child::Tied,
 }
 
 /// Parses a policy that can run on real servers.
@@ -62,7 +60,7 @@ pub(crate) fn policy(text: &str) -> Result<Policy, String> {
 /// Parses addresses separated by commas.
 pub(crate) fn addresses(flag: &str, text: &str) -> Result<Vec<SocketAddr>, Stop> {
     let address = |part: &str| {
-        let wrong = |_| Stop::BadInput(format!("{flag} {text}: {part:?} must be IP:PORT"));
+        let wrong = |_| bad!("{flag} {text}: {part:?} must be IP:PORT");
         part.trim().parse().map_err(wrong)
     };
     text.split(',').map(address).collect()
@@ -87,9 +85,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         slots: args.slots,
         seed: args.seed.seed,
     };
-    crate::run_small(async {
+    run::on_one_thread(async {
         // Install the signal handlers before the address is announced, so that no signal is missed.
-        let mut endings = child::Endings::listen(args.tied_to_stdin)?;
+        let mut endings = child::Endings::listen(&args.tied)?;
         let root = RootServer::bind(config).await.map_err(|error| match error {
             RootServerError::Bind { .. } => Stop::Lacking(error.to_string()),
             _ => Stop::BadInput(error.to_string()),

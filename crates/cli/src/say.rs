@@ -8,8 +8,9 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Write as _};
 
 use anstyle::{AnsiColor, Style};
+use serde::Serialize;
 
-use crate::exit::Stop;
+use crate::exit::{Stop, lacking};
 
 /// Writes a result and a newline to stdout.
 pub(crate) fn result(text: impl Display) -> Result<(), Stop> {
@@ -17,12 +18,36 @@ pub(crate) fn result(text: impl Display) -> Result<(), Stop> {
     writeln!(stdout, "{text}").and_then(|()| stdout.flush()).map_err(|error| unwritten(&error))
 }
 
+/// Writes an answer to stdout: the document if `--json` is set, otherwise the text.
+pub(crate) fn answer(
+    as_json: bool,
+    document: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> Result<(), Stop> {
+    result(if as_json { json(document)? } else { text() })
+}
+
+/// Serializes a value as indented JSON.
+pub(crate) fn json(value: &impl Serialize) -> Result<String, Stop> {
+    serde_json::to_string_pretty(value).map_err(|error| lacking!("cannot write JSON: {error}"))
+}
+
+/// Number of columns of the terminal; 80 if stdout is not a terminal.
+pub(crate) fn width() -> usize {
+    console::Term::stdout().size_checked().map_or(80, |(_, columns)| usize::from(columns))
+}
+
+/// Wraps a text between words. Lines are at most as long as the terminal is wide, within limits.
+pub(crate) fn filled(text: &str, width: usize) -> String {
+    textwrap::fill(text, width.clamp(24, 100))
+}
+
 /// Turns a failed write of a result into an error. A closed pipe needs no message, because its
 /// reader has left.
 pub(crate) fn unwritten(error: &io::Error) -> Stop {
     match error.kind() {
         ErrorKind::BrokenPipe => Stop::Unread,
-        _ => Stop::Lacking(format!("cannot write to standard output: {error}")),
+        _ => lacking!("cannot write to standard output: {error}"),
     }
 }
 

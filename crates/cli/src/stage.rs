@@ -9,10 +9,8 @@ use curtail_stage::config::{self, Behind, StageConfig};
 use serde_json::json;
 
 use crate::args::{Json, Seed};
-use crate::child;
 use crate::exit::Stop;
-use crate::proxy;
-use crate::say;
+use crate::{child, proxy, run, say};
 
 /// Put a D-Stage in front of a server: duplicates wait for all other requests, and are removed when
 /// they are no longer needed.
@@ -91,10 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         return Ok(ExitCode::SUCCESS);
     }
     proxy::log(&Log { format: LogFormat::Text, level: LogLevel::Info });
-    let runtime = crate::runtime()?;
-    let done = runtime.block_on(serve(stages, args));
-    runtime.shutdown_background();
-    done
+    run::on_all_cores(serve(stages, args))
 }
 
 /// Reports, for each resource that the stages use, how this machine can separate the two classes.
@@ -109,19 +104,19 @@ fn machine(stages: &[StageConfig]) -> Vec<Found> {
         }
         all.push(check::link(stage.listen.ip()));
     }
-    let mut seen = Vec::new();
-    all.retain(|found| {
-        let new = !seen.contains(found);
-        seen.push(found.clone());
-        new
-    });
-    all
+    let mut found: Vec<Found> = Vec::new();
+    for one in all {
+        if !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found
 }
 
 fn report(text: &str, machine: &[Found], as_json: bool) -> Result<(), Stop> {
     if as_json {
         let verdict = json!({ "kind": "fine", "text": text });
-        return say::result(crate::json(&json!({ "verdict": verdict, "resources": machine }))?);
+        return say::result(say::json(&json!({ "verdict": verdict, "resources": machine }))?);
     }
     say::result(say::plain(text))?;
     for Found { resource, name, mechanism, lacks } in machine {
@@ -135,9 +130,9 @@ fn report(text: &str, machine: &[Found], as_json: bool) -> Result<(), Stop> {
 
 async fn serve(stages: Vec<StageConfig>, args: &Args) -> Result<ExitCode, Stop> {
     // Install the signal handlers before the addresses are announced, so that no signal is missed.
-    let mut endings = child::Endings::listen(args.ties.tied_to_stdin)?;
+    let mut endings = child::Endings::listen(&args.ties.tied)?;
     let started = curtail_stage::start(stages, args.seed.seed).await;
-    let running = started.map_err(|why| Stop::Lacking(why.to_string()))?;
+    let running = started.map_err(Stop::lacking)?;
     for (name, addresses) in &running.addresses {
         tracing::info!(stage = %name, ?addresses, "listening");
     }

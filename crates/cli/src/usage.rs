@@ -1,14 +1,17 @@
-//! Parses the command line, and prints help, the version and errors in flags.
+//! Parses the command line, and prints help, the version, errors in flags, shell completions and man
+//! pages.
 
 use std::error::Error as _;
 use std::ffi::OsString;
 use std::num::{ParseFloatError, ParseIntError};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgAction, Command, Error, Parser};
+use clap_complete::Shell;
 
-use crate::exit::Stop;
+use crate::exit::{Stop, lacking};
 use crate::say;
 
 /// Help template that prints the examples above the flags.
@@ -61,6 +64,44 @@ fn with_mend(mut error: Error) -> Error {
     };
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![mend.into()]));
     error
+}
+
+/// Print completions for a shell, or write man pages.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  curtail completions bash > ~/.local/share/bash-completion/completions/curtail
+  curtail completions zsh --out ~/.zfunc
+  curtail completions man --out ~/.local/share/man/man1")]
+pub(crate) struct CompletionsArgs {
+    /// The shell, or `man` for one man page per verb
+    #[arg(value_name = "SHELL", value_parser = ["bash", "elvish", "fish", "powershell", "zsh", "man"])]
+    of: String,
+    /// Write files to this directory, under the names that the shell or man expects [default:
+    /// print]
+    #[arg(long, value_name = "DIR", help_heading = "Output", required_if_eq("of", "man"))]
+    out: Option<PathBuf>,
+}
+
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Stop> {
+    let mut command = command::<crate::Args>();
+    let shell = args.of.parse::<Shell>().ok();
+    let Some(folder) = &args.out else {
+        let mut text = Vec::new();
+        if let Some(shell) = shell {
+            clap_complete::generate(shell, &mut command, "curtail", &mut text);
+        }
+        say::result(String::from_utf8_lossy(&text).trim_end())?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let written = std::fs::create_dir_all(folder).and_then(|()| match shell {
+        Some(shell) => clap_complete::generate_to(shell, &mut command, "curtail", folder).map(drop),
+        None => clap_mangen::generate_to(command, folder),
+    });
+    let shown = folder.display();
+    written.map_err(|error| lacking!("cannot write to {shown}: {error}"))?;
+    say::aside(format_args!("written to {shown}"));
+    Ok(ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

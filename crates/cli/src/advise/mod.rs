@@ -1,7 +1,5 @@
 //! `curtail advise`: computes whether hedging would help.
 
-mod config;
-mod picture;
 mod question;
 mod slots;
 mod words;
@@ -9,19 +7,18 @@ mod words;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use curtail_sim::advise::{self, Advice, Document, WORTH};
-use curtail_sim::{PERCENTILES, Plan, UtilizationOf, allowed};
-
 use curtail_load::Target;
+use curtail_proxy::config;
+use curtail_sim::advise::{Advice, Document, WORTH};
+use curtail_sim::{PERCENTILES, UtilizationOf, advise, allowed};
+use question::Asked;
 use serde::Serialize;
 
 use crate::args::{Effort, Json, Seed, ServiceTimes, TrustArgs, within};
-use crate::exit::Stop;
+use crate::exit::{Stop, Typed, bad, lacking};
 use crate::sim::args::utilization_of;
-use crate::sim::{length, work};
-use crate::verdict::Typed;
-use crate::{progress, say};
-use question::Asked;
+use crate::sim::length;
+use crate::{run, say};
 
 /// Find out whether hedging would help a replicated service, by how much, with which policy, and up
 /// to what load.
@@ -108,7 +105,7 @@ const SERVICE: &str = "Service";
 const LOAD: &str = "Load";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
-    config::may_be_written(args)?;
+    may_be_written(args)?;
     let find = |target| slots::find(target, &args.trust);
     let found = args.slots_of.as_ref().map(find).transpose()?;
     let slots = found.as_ref().map(|found| found.slots);
@@ -126,29 +123,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let speed = if question.cancel { length::STOPPED } else { length::HEDGED };
     let queries = requests as f64 * f64::from(args.shards);
     args.effort.check(queries, speed * threads as f64, "shards")?;
-    let bar = progress::bar("simulating");
-    bar.set_length(requests);
-    let answered = work::watched(&bar, |watch| {
-        let plan = Plan {
-            threads,
-            percentiles: &PERCENTILES,
-            progress: &watch.progress,
-            stop: &watch.stop,
-        };
-        advise::advise(&question, &plan)
-    })?;
+    let bar = run::bar("simulating", requests);
+    let answered =
+        run::watched(&bar, |watch| advise::advise(&question, &watch.plan(threads, &PERCENTILES)))?;
     let advice = answered.map_err(|error| question::bad(args.rate, error))?;
     let Some(advice) = advice else {
         return Err(Stop::Interrupted("before the advice was complete"));
     };
-    let written = config::write(args, &advice.config);
+    let written = write(args, &advice.config);
     if args.output.json {
         let verdict = verdict(&advice);
         let document = Document { advice, samples };
-        say::result(crate::json(&Output { verdict, slots, document })?)?;
+        say::result(say::json(&Output { verdict, slots, document })?)?;
     } else {
         let slots = found.map(|found| found.to_string());
-        say::result(words::answer(&advice, samples.as_ref(), slots.as_deref(), progress::width()))?;
+        say::result(words::answer(&advice, samples.as_ref(), slots.as_deref(), say::width()))?;
     }
     written?;
     Ok(ExitCode::SUCCESS)
@@ -211,4 +200,36 @@ fn verdict(advice: &Advice) -> Typed<Verdict> {
         _ => Verdict::CostsWhatItGains { policy, p99_gain, p99_bound },
     };
     Typed::new(of, &*advice.because)
+}
+
+/// Returns the path of the configuration, and the flag that sets it.
+fn path(args: &Args) -> Option<(PathBuf, &'static str)> {
+    match (&args.out, &args.write_config) {
+        (Some(folder), _) => Some((folder.join("proxy.toml"), "--out")),
+        (None, file) => Some((file.clone()?, "--write-config")),
+    }
+}
+
+/// Checks that the file does not exist, unless it may be overwritten. Called first, so that a bad
+/// path does not waste minutes of work.
+fn may_be_written(args: &Args) -> Result<(), Stop> {
+    match path(args) {
+        Some((path, flag)) if path.symlink_metadata().is_ok() && !args.force => Err(bad!(
+            "{flag} {}: it exists already; give another one, or --force to overwrite it",
+            path.display()
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Writes the configuration, and checks it as the proxy does.
+fn write(args: &Args, text: &str) -> Result<(), Stop> {
+    let Some((path, flag)) = path(args) else { return Ok(()) };
+    let shown = path.display();
+    let made = args.out.as_ref().map_or(Ok(()), std::fs::create_dir_all);
+    made.and_then(|()| std::fs::write(&path, text))
+        .map_err(|error| lacking!("cannot write {shown}: {error}; give another {flag}"))?;
+    config::load(&path).map_err(|errors| Stop::BadConfig(errors.to_string()))?;
+    say::aside(format_args!("configuration: {shown}"));
+    Ok(())
 }

@@ -8,7 +8,7 @@ use curtail_sim::advise::{SampleSummary, Times, resampled};
 use curtail_sim::{Error, Experiment, LONGEST, Parameters, shown};
 
 use super::Args;
-use crate::exit::Stop;
+use crate::exit::{Stop, bad};
 use crate::root::addresses;
 
 /// The utilization of a preliminary experiment, whose arrival rate is used to convert `--rate` to a
@@ -55,7 +55,7 @@ pub(super) fn asked(args: &Args, slots: u32) -> Result<Asked, Stop> {
         parameters.service.clone_from(service);
     }
     let times = args.samples.as_deref().map(Times::read).transpose();
-    let times = times.map_err(|error| Stop::BadInput(error.to_string()))?;
+    let times = times.map_err(Stop::bad)?;
     let experiment = |parameters: &Parameters| match &times {
         None => parameters.experiment().map(|made| (made, None)),
         Some(times) => times.experiment(parameters),
@@ -77,17 +77,14 @@ pub(super) fn asked(args: &Args, slots: u32) -> Result<Asked, Stop> {
 /// utilization of [`HALF`].
 fn utilization(rate: f64, at_half: &Experiment) -> Result<f64, Stop> {
     if !at_half.has_units {
-        return Err(Stop::BadInput(format!(
+        return Err(bad!(
             "--rate {}: it is per second, but the times have no unit; give them one, such as 5ms, \
              or give --utilization",
             shown(rate)
-        )));
+        ));
     }
     if !(rate > 0.0 && rate.is_finite()) {
-        return Err(Stop::BadInput(format!(
-            "--rate {}: give requests per second above 0",
-            shown(rate)
-        )));
+        return Err(bad!("--rate {}: give requests per second above 0", shown(rate)));
     }
     Ok(HALF * at_half.gap_ns() * rate / 1e9)
 }
@@ -100,12 +97,12 @@ fn replicas_at(args: &Args) -> Result<Vec<Vec<SocketAddr>>, Stop> {
     if let Some((first, rest)) = shards.split_first()
         && let Some(other) = rest.iter().find(|other| other.len() != first.len())
     {
-        return Err(Stop::BadInput(format!(
+        return Err(bad!(
             "--replicas-at: a shard has {} replicas, and another has {}; the advice is for equal \
              shards, so run it for each kind",
             first.len(),
             other.len()
-        )));
+        ));
     }
     Ok(shards)
 }

@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 use curtail_kernel::Timestamp;
 use curtail_kernel::stage::Throttler;
 use curtail_load::{Extent, Pace, Plan, PlanError, Protocol, Response, Snapshot, Target};
+use curtail_report::number::counted;
 use indicatif::ProgressBar;
 
 use crate::args::TrustArgs;
-use crate::digits::counted;
-use crate::exit::Stop;
-use crate::signals::Termination;
-use crate::{progress, say};
+use crate::exit::{Stop, lacking};
+use crate::run::{self, Termination};
+use crate::say;
 
 /// Maximum number of connections.
 const MOST: u32 = 256;
@@ -78,11 +78,9 @@ pub(super) fn find(target: &Target, trust: &TrustArgs) -> Result<Found, Stop> {
     if target.scheme().is_tls() {
         trust.warn();
     }
-    let runtime = crate::runtime()?;
-    let found = runtime.block_on(async {
-        let signals = Termination::listen_at_terminal()
-            .map_err(|error| Stop::Lacking(format!("cannot handle signals: {error}")))?;
-        let bar = progress::spinner();
+    run::on_all_cores(async {
+        let signals = Termination::listen_at_terminal()?;
+        let bar = run::spinner();
         let replica = Replica {
             target,
             trust,
@@ -96,10 +94,7 @@ pub(super) fn find(target: &Target, trust: &TrustArgs) -> Result<Found, Stop> {
         let found = replica.measure().await;
         bar.finish_and_clear();
         found
-    });
-    // A name lookup may still be running, but its result is no longer needed.
-    runtime.shutdown_background();
-    found
+    })
 }
 
 struct Replica<'a> {
@@ -233,14 +228,14 @@ impl Replica<'_> {
     }
 
     fn lacking(&self, why: &str) -> Stop {
-        Stop::Lacking(format!("--slots-of {}: {why}", self.target))
+        lacking!("--slots-of {}: {why}", self.target)
     }
 }
 
 /// The progress line.
 fn line(connections: u32, answered: u64, failed: u64, elapsed: Duration) -> String {
     let failed = if failed == 0 { String::new() } else { format!(", {failed} failed") };
-    let connections = counted(connections, "connection");
+    let connections = counted(connections as usize, "connection", "connections");
     format!("finding slots: {connections}, {answered} answered{failed}, {} s", elapsed.as_secs())
 }
 
@@ -254,7 +249,7 @@ fn long(query_ns: f64, level_ns: f64) -> String {
 }
 
 fn queries(count: u64) -> String {
-    if count == 1 { "1 query".to_owned() } else { format!("{count} queries") }
+    counted(count as usize, "query", "queries")
 }
 
 /// Responses per second, from the first response to the last.

@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use curtail_sim::advise::{Advice, Latency, SampleSummary, UNSETTLED};
+use curtail_report::number::{latency, or_none, with_interval};
+use curtail_report::table::Table;
+use curtail_sim::advise::{Advice, Latency, Point, SampleSummary, UNSETTLED};
 
-use super::{counted, picture};
-use crate::table::row;
-use crate::{digits, say};
+use super::counted;
+use crate::say;
 
 /// Renders the whole advice for a terminal with `width` columns.
 pub(super) fn answer(
@@ -26,7 +27,7 @@ pub(super) fn answer(
         text += &paragraph(&sentence(&advice.rival.text), width);
     }
     text += &unsettled(advice, samples.is_some(), width);
-    text += &picture::curve(advice, width);
+    text += &curve(advice, width);
     if advice.hedge || advice.config.starts_with("[listen]") {
         let _ = write!(text, "\nFor the configuration of the proxy:\n\n{}", advice.config);
     }
@@ -135,22 +136,20 @@ fn table(advice: &Advice) -> String {
     let rival = &advice.rival.policy;
     let shown = |row: &&Latency| row.policy == *rival || !row.policy.starts_with("delayed:");
     let rows = || advice.latencies.iter().filter(shown);
-    let name = rows().map(|row| row.policy.len()).max().unwrap_or(0).max(16) as isize;
-    let columns = [-name, 10, 16, 10, 9, 0];
-    let note_head = format!("   latency of requests, {unit}");
-    let mut text = row(&columns, ["policy", "p50", "p99", "p99.9", "copies", &note_head]);
+    let note_head = format!("latency of requests, {unit}");
+    let head = ["policy", "p50", "p99", "p99.9", "copies", &note_head];
+    let mut table = Table::new(head).at_least(10).with_notes();
     for latency in rows() {
         let Latency { policy, p50, p99, p999, p99_ci95, copies_per_query, .. } = latency;
         let shown = |value: Option<f64>, half: Option<f64>| {
-            let figure = digits::or_none(value, |value| digits::with_interval(value, half));
-            format!(" {figure}")
+            or_none(value, |value| with_interval(value, half))
         };
         let figures = [(p50, None), (p99, *p99_ci95), (p999, None), (copies_per_query, None)];
         let figures = figures.map(|(value, half)| shown(*value, half));
         let note = note(advice, policy, latency.stable).to_owned();
-        text += &row(&columns, [policy.clone()].into_iter().chain(figures).chain([note]));
+        table.row([policy.clone()].into_iter().chain(figures).chain([note]));
     }
-    text + "\n"
+    table.bare() + "\n"
 }
 
 /// A warning that is shown if p99 is uncertain.
@@ -175,12 +174,48 @@ fn unsettled(advice: &Advice, by_samples: bool, width: usize) -> String {
 /// A remark on a policy that cannot be deployed, or on the best delayed hedge.
 fn note(advice: &Advice, policy: &str, stable: bool) -> &'static str {
     match policy {
-        _ if !stable => "   unstable",
-        "idealized" => "   sees the future",
-        "o1" => "   as if hiccups cost nothing",
+        _ if !stable => "unstable",
+        "idealized" => "sees the future",
+        "o1" => "as if hiccups cost nothing",
         _ if policy != advice.rival.policy => "",
-        _ if advice.rival.as_good && advice.hedge => "   as good or better",
-        _ if advice.rival.as_good => "   pays nevertheless",
-        _ => "   the best delayed hedge",
+        _ if advice.rival.as_good && advice.hedge => "as good or better",
+        _ if advice.rival.as_good => "pays nevertheless",
+        _ => "the best delayed hedge",
     }
+}
+
+/// Minimum and maximum length of the longest bar, in columns.
+const BARS: std::ops::RangeInclusive<usize> = 20..=60;
+
+/// Draws two bars per load, one for each of the two policies. Bars are cut off at three times the
+/// p99 of per-shard queuing at the lowest load. Anything longer is unacceptable anyway.
+fn curve(advice: &Advice, width: usize) -> String {
+    let Some(least) = advice.curve.iter().find_map(|point| point.psq) else { return String::new() };
+    let most = 3.0 * least;
+    let name = advice.hedging_policy.chars().count().max("psq".len());
+    let columns = width.saturating_sub(name + 22).clamp(*BARS.start(), *BARS.end());
+    let mut any_faster = false;
+    let mut text = format!("p99 by utilization{}\n", counted(advice));
+    for point in &advice.curve {
+        let Point { utilization, psq, hedging, faster } = *point;
+        any_faster |= faster;
+        let rows =
+            [("psq", psq, ' '), (&advice.hedging_policy, hedging, if faster { '<' } else { ' ' })];
+        for (at, (policy, p99, mark)) in rows.into_iter().enumerate() {
+            let load = if at == 0 { format!("{utilization:.2}") } else { String::new() };
+            let _ = writeln!(text, "{load:>5}  {policy:<name$} {mark}{}", bar(p99, most, columns));
+        }
+    }
+    if any_faster {
+        let _ = writeln!(text, "\n<: {} is faster, beyond chance", advice.hedging_policy);
+    }
+    text
+}
+
+fn bar(p99: Option<f64>, most: f64, columns: usize) -> String {
+    let Some(p99) = p99 else { return "unstable".to_owned() };
+    let length = (p99 / most * columns as f64).round() as usize;
+    let cut = length > columns;
+    let bar = "█".repeat(length.min(columns));
+    format!("{bar}{} {}", if cut { "…" } else { "" }, latency(p99))
 }

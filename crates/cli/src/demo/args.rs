@@ -1,16 +1,17 @@
 //! The arguments of the demo, and the plan that they define.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use curtail_dist::{Scale, Spec};
 use curtail_kernel::duration::Unit;
 use curtail_kernel::{Limits, Policy, Topology, duration, rng};
 use curtail_search::leaf_server::Hiccup;
 
-use super::pause::Pauses;
 use super::results::same_load;
-use crate::args::{Json, Seed};
-use crate::exit::Stop;
+use crate::args::{Json, Seed, number};
+use crate::exit::{Stop, bad};
 
 /// Length of the warm-up, in mean service times. At a utilization of 70 %, the effect of starting
 /// with empty queues has faded by the end of the warm-up.
@@ -110,8 +111,7 @@ impl Args {
             ));
         }
         let service = spec.resolve(1e6);
-        let mean =
-            service.map_err(|error| Stop::BadInput(format!("--service-time: {error}")))?.mean();
+        let mean = service.map_err(|error| bad!("--service-time: {error}"))?.mean();
         if !(1e4..=1e9).contains(&mean) {
             let ms = mean / 1e6;
             return bad(format!(
@@ -177,15 +177,14 @@ impl Args {
             (given, _) => given.iter().map(|name| name.trim().to_owned()).collect(),
         };
         let policies = names.into_iter().map(|name| -> Result<_, Stop> {
-            let policy = crate::root::policy(&name)
-                .map_err(|why| Stop::BadInput(format!("--policy: {why}")))?;
+            let policy = crate::root::policy(&name).map_err(|why| bad!("--policy: {why}"))?;
             // Without this check, the root would report the error only after the first policy has
             // been measured.
             let topology = Topology::replicated(self.replicas, self.slots);
             let limits = Limits { cancel: true, ..Limits::default() };
             policy
                 .build(&topology, limits, rng(0))
-                .map_err(|error| Stop::BadInput(format!("--policy {name}: {error}")))?;
+                .map_err(|error| bad!("--policy {name}: {error}"))?;
             Ok((name, policy))
         });
         let policies: Vec<(String, Policy)> = policies.collect::<Result<_, _>>()?;
@@ -201,7 +200,7 @@ impl Args {
 }
 
 fn fraction(text: &str) -> Result<f64, String> {
-    text.parse().map_err(|_| "write a fraction such as 0.2".to_owned())
+    number(text, |_| true, "write a fraction such as 0.2")
 }
 
 /// Quotes a word for a shell.
@@ -305,6 +304,36 @@ impl Plan<'_> {
     }
 }
 
+/// How often each leaf is stopped, and for how long. `0.2:75ms` stops it for 75 ms every five
+/// seconds on average.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Pauses {
+    pub(super) per_second: f64,
+    pub(super) length_ns: u64,
+}
+
+impl FromStr for Pauses {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const FIX: &str = "write RATE:SPAN, such as 0.2:75ms, with 0.001 to 100 pauses per second \
+                           of 1ms to 10s";
+        let bad = || format!("`{text}`: {FIX}");
+        let (often, length) = text.split_once(':').ok_or_else(bad)?;
+        let often = often.parse().ok().filter(|often| (0.001..=100.0).contains(often));
+        let length_ns = duration::parse(length).map_err(|error| format!("{error}; {FIX}"))?;
+        let is_fine = (1_000_000..=10_000_000_000).contains(&length_ns);
+        let per_second = often.filter(|_| is_fine).ok_or_else(bad)?;
+        Ok(Self { per_second, length_ns })
+    }
+}
+
+impl fmt::Display for Pauses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.per_second, duration::format(self.length_ns))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
@@ -369,5 +398,20 @@ mod tests {
         assert_eq!(quoted("two words"), "'two words'");
         assert_eq!(quoted("it's"), r"'it'\''s'");
         assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn pauses_read_back_as_printed() {
+        for text in ["0.2:75ms", "1:1.5s"] {
+            assert_eq!(text.parse::<Pauses>().map(|pauses| pauses.to_string()), Ok(text.into()));
+        }
+        for bad in
+            ["", "75ms", "0:75ms", "-1:75ms", "NaN:5ms", "1000:75ms", "1:75", "1:0ms", "1:1h"]
+        {
+            let message = bad.parse::<Pauses>().expect_err(bad);
+            assert!(
+                message.contains("0.2:75ms") && message.contains(bad.rsplit(':').next().unwrap())
+            );
+        }
     }
 }

@@ -4,10 +4,9 @@
 
 use curtail_load::SAMPLES_ABOVE_MIN;
 
-use super::gain::{Gain, Verdict};
-use super::results::{LoadPoint, Results, same_load};
-use crate::plot::format::{and, copies, count, policy, utilization, whole_percent};
-use crate::plot::palette::{Look, looks};
+use super::results::{Gain, LoadPoint, Results, Verdict, same_load};
+use curtail_report::number::{and, copies, count, utilization, whole_percent};
+use curtail_report::policy::{Look, looks, policy};
 
 /// A view of the results as a comparison.
 #[derive(Clone, Copy)]
@@ -290,8 +289,8 @@ fn sure(Gain { low, high, .. }: Gain) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demo::report::sample;
-    use curtail_jitter::machine::Taken;
+    use crate::demo::page::sample;
+    use curtail_machine::Taken;
 
     /// The sample results, except that LÆDGE's p99 is PSQ's p99 multiplied by these ratios. Every
     /// gain has an interval of ±3 %.

@@ -10,10 +10,9 @@ use indicatif::ProgressBar;
 use tokio::task::spawn_blocking;
 
 use super::args::Plan;
-use crate::exit::Stop;
-use crate::progress;
+use crate::exit::{Stop, lacking};
+use crate::run::{self, Termination};
 use crate::say;
-use crate::signals::Termination;
 
 /// Number of distinct queries, which are repeated.
 const QUERIES: usize = 500;
@@ -26,7 +25,7 @@ pub(super) struct Built {
 
 /// Reads the corpus and builds its index on a separate thread, so that a signal can interrupt it.
 pub(super) async fn build(plan: &Plan<'_>, signals: &mut Termination) -> Result<Built, Stop> {
-    let bar = progress::bar("indexing");
+    let bar = run::bar("indexing", 0);
     let stop = Arc::<AtomicBool>::default();
     let (shown, stopped) = (bar.clone(), Arc::clone(&stop));
     let source = plan.args.corpus.clone().map_or(Source::Default, Source::Path);
@@ -44,8 +43,7 @@ pub(super) async fn build(plan: &Plan<'_>, signals: &mut Termination) -> Result<
         }
     };
     bar.finish_and_clear();
-    let (corpus, outcome) =
-        built.map_err(|error| Stop::Lacking(format!("the task panicked: {error}")))??;
+    let (corpus, outcome) = built.map_err(|error| lacking!("the task panicked: {error}"))??;
     for remark in corpus.remarks() {
         say::aside(format_args!("note: {remark}"));
     }
@@ -70,7 +68,7 @@ fn index(
     stopped: &AtomicBool,
 ) -> Result<(Corpus, Outcome), Stop> {
     let corpus = Corpus::load(source, Limits::default());
-    let corpus = corpus.map_err(|error| Stop::BadInput(error.to_string()))?;
+    let corpus = corpus.map_err(Stop::bad)?;
     let mut progress = |done, total| {
         bar.set_length(total);
         bar.set_position(done);
@@ -80,6 +78,6 @@ fn index(
         }
     };
     let built = ShardedIndex::open_or_build(folder, &corpus, shards, &mut progress);
-    let (_, outcome) = built.map_err(|error| Stop::Lacking(error.to_string()))?;
+    let (_, outcome) = built.map_err(Stop::lacking)?;
     Ok((corpus, outcome))
 }

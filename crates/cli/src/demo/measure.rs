@@ -1,23 +1,27 @@
 //! Measures the cells in sequence: each policy at each load, always with the same requests.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::io::{BufWriter, Write as _};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use curtail_jitter::machine::Reading;
 use curtail_kernel::Limits;
 use curtail_load::{Extent, Plan as LoadPlan, Response, Snapshot};
+use curtail_machine::Reading;
+use curtail_report::number::or_none;
+use curtail_search::root_server::ShardTiming;
 use indicatif::ProgressBar;
 
 use super::args::Plan;
-use super::cluster::Cluster;
-use super::gain::Latencies;
-use super::pause;
-use super::results::{LoadPoint, Results};
-use super::timings::{self, Timings};
+use super::cluster::{Cluster, pause};
+use super::results::{Latencies, LoadPoint, Results};
 use crate::child::Process;
-use crate::exit::Stop;
-use crate::progress;
+use crate::exit::{Stop, lacking};
+use crate::run;
 
 /// After this many consecutive cells were disturbed twice, the machine counts as permanently busy,
 /// and further cells are not repeated.
@@ -39,8 +43,7 @@ pub(super) async fn all(
     let warmup = plan.warmup_ns() as f64 / 1e9;
     let seconds = |load: f64| plan.requests as f64 / plan.rate(load) + warmup;
     let total: f64 = plan.loads.iter().map(|&load| seconds(load)).sum();
-    let bar = progress::bar("measuring");
-    bar.set_length((total * plan.policies.len() as f64 * 10.0) as u64);
+    let bar = run::bar("measuring", (total * plan.policies.len() as f64 * 10.0) as u64);
     let mut done = 0.0;
     let (mut learners, mut in_vain) = (Learners::new(), 0);
     let mut timings = plan.args.timings.then(|| Timings::new(&plan.args.out));
@@ -86,13 +89,13 @@ async fn cell(
     cluster: &mut Cluster,
     learners: &mut Learners,
     learns: bool,
-) -> Result<(LoadPoint, Vec<timings::Timed>), Stop> {
+) -> Result<(LoadPoint, Vec<Timed>), Stop> {
     let root = match learners.remove(of.name) {
         Some(root) => root,
         None => cluster.root(plan, of.name).await?,
     };
     let leaves = cluster.processes();
-    let pauses = plan.args.pause.map(|p| pause::start(p, &leaves, of.number, plan.args.seed.seed));
+    let pauses = plan.args.pause.map(|p| pause(p, &leaves, of.number, plan.args.seed.seed));
     let own: Vec<u32> = leaves.into_iter().chain(root.id()).collect();
     let before = Reading::take(&own);
     let (mut cell, responses) = one(plan, targets, of, root.address).await?;
@@ -138,10 +141,10 @@ async fn one(
     targets: &[String],
     of: &Of<'_>,
     root: SocketAddr,
-) -> Result<(LoadPoint, Vec<timings::Timed>), Stop> {
+) -> Result<(LoadPoint, Vec<Timed>), Stop> {
     let load = plan.loads[of.number];
     let target = format!("http://{root}/search").parse();
-    let target = target.map_err(|error| Stop::Lacking(format!("the root's address: {error}")))?;
+    let target = target.map_err(|error| lacking!("the root's address: {error}"))?;
     let load_plan = LoadPlan {
         extent: Extent::Requests(plan.requests),
         connections: 512,
@@ -163,7 +166,7 @@ async fn one(
             latencies.push((response.index, response.latency_ns));
         }
         if plan.args.timings {
-            timed.extend(timings::Timed::of(response));
+            timed.extend(Timed::of(response));
         }
         ControlFlow::Continue(())
     };
@@ -175,7 +178,7 @@ async fn one(
     };
     let running =
         curtail_load::run_observed(&load_plan, std::future::pending(), progress, on_response);
-    let report = running.await.map_err(|error| Stop::Lacking(error.to_string()))?;
+    let report = running.await.map_err(Stop::lacking)?;
     let queries = responses * u64::from(plan.args.shards);
     let ms = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e6);
     let cell = LoadPoint {
@@ -204,7 +207,7 @@ async fn one(
 }
 
 fn shown(ms: Option<f64>) -> String {
-    ms.map_or_else(|| "–".into(), |ms| format!("{ms:.1} ms"))
+    or_none(ms, |ms| format!("{ms:.1} ms"))
 }
 
 fn line(name: &str, cell: &LoadPoint) -> String {
@@ -212,4 +215,100 @@ fn line(name: &str, cell: &LoadPoint) -> String {
     let (percent, copies) = (cell.load * 100.0, cell.copies_per_query);
     let [p50, p99] = [cell.p50_ms, cell.p99_ms].map(shown);
     format!("{percent:>4.0} %  {name:<16} p50 {p50:>9}  p99 {p99:>9}  copies {copies:.2}{mark}")
+}
+
+/// The name of the file with the timings of each request, shard by shard. The difference between a
+/// column and the one before it is the time spent in queues, on the network and in timers. The client
+/// measures `latency_ns` from the time when the request was due. The other times are the fields of
+/// [`ShardTiming`]. Only good responses have rows.
+pub(super) const FILE: &str = "timings.csv";
+
+const HEADER: &str = "load,policy,request,latency_ns,shard,took_ns,ran_ns,served_ns,drawn_ns";
+
+/// A good response. The timing header is parsed later, so that parsing does not disturb the
+/// requests that are still being measured.
+pub(super) struct Timed {
+    request: u64,
+    latency_ns: u64,
+    timing: Vec<u8>,
+}
+
+impl Timed {
+    pub(super) fn of(response: &curtail_load::Response) -> Option<Self> {
+        let head = response.head.as_ref().filter(|_| response.status == 200)?;
+        let timing = head.header("server-timing")?.to_owned();
+        Some(Self { request: response.index, latency_ns: response.latency_ns, timing })
+    }
+}
+
+/// The table. The file of an earlier run stays until the first rows replace it.
+pub(super) struct Timings {
+    path: PathBuf,
+    file: Option<BufWriter<File>>,
+}
+
+impl Timings {
+    pub(super) fn new(folder: &Path) -> Self {
+        Self { path: folder.join(FILE), file: None }
+    }
+
+    /// Adds the responses of a cell.
+    pub(super) fn write(
+        &mut self,
+        load: f64,
+        policy: &str,
+        responses: &[Timed],
+    ) -> Result<(), Stop> {
+        self.append(load, policy, responses)
+            .map_err(|error| lacking!("{}: cannot be written: {error}", self.path.display()))
+    }
+
+    fn append(&mut self, load: f64, policy: &str, responses: &[Timed]) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => {
+                let file = self.file.insert(BufWriter::new(File::create(&self.path)?));
+                writeln!(file, "{HEADER}")?;
+                file
+            }
+        };
+        let ns = |time: Option<Duration>| time.map_or(String::new(), |t| t.as_nanos().to_string());
+        for Timed { request, latency_ns, timing } in responses {
+            for (shard, of) in ShardTiming::read_all(timing).into_iter().enumerate() {
+                let [took, ran, served, drawn] =
+                    [Some(of.took), Some(of.ran), of.served, of.drawn].map(ns);
+                writeln!(
+                    file,
+                    "{load},{policy},{request},{latency_ns},{shard},{took},{ran},{served},{drawn}"
+                )?;
+            }
+        }
+        file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_a_row_per_shard() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join(FILE);
+        std::fs::write(&file, "of an earlier run").expect("a file");
+        let mut timings = Timings::new(folder.path());
+        let timing =
+            b"took-1;dur=2, ran-1;dur=1, took-0;dur=4, ran-0;dur=3, served-0;dur=2.5".to_vec();
+        let response = |request| Timed { request, latency_ns: 5_000_000, timing: timing.clone() };
+        timings.write(0.2, "psq", &[response(7)]).expect("it is written");
+        timings.write(0.4, "laedge", &[response(8)]).expect("it is written");
+        let text = std::fs::read_to_string(file).expect("the file");
+        let rows = [
+            "0.2,psq,7,5000000,0,4000000,3000000,2500000,",
+            "0.2,psq,7,5000000,1,2000000,1000000,,",
+            "0.4,laedge,8,5000000,0,4000000,3000000,2500000,",
+            "0.4,laedge,8,5000000,1,2000000,1000000,,",
+        ];
+        assert_eq!(text, format!("{HEADER}\n{}\n", rows.join("\n")));
+    }
 }

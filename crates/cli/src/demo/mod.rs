@@ -3,17 +3,12 @@
 mod args;
 mod cluster;
 mod findings;
-mod gain;
 mod index;
 mod measure;
-mod pause;
-mod report;
+mod page;
 mod results;
 mod table;
-mod throttle;
-mod timings;
 
-use std::fs;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -24,21 +19,16 @@ use index::Built;
 use results::{Results, Setup};
 
 use crate::exit::Stop;
-use crate::load::out::remove;
-use crate::progress;
+use crate::out::Folder;
+use crate::run::{self, Termination};
 use crate::say;
-use crate::signals::Termination;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let plan = args.plan()?;
     if let Some(note) = plan.overload() {
         say::aside(note);
     }
-    let runtime = crate::runtime()?;
-    let measured = runtime.block_on(measured(&plan));
-    // A thread may still be reading a corpus that is no longer needed.
-    runtime.shutdown_background();
-    let (results, failure) = measured?;
+    let (results, failure) = run::on_all_cores(measured(&plan))?;
     let done = finish(args, results)?;
     failure.map_or(Ok(done), Err)
 }
@@ -47,8 +37,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
 /// are kept.
 async fn measured(plan: &Plan<'_>) -> Result<(Results, Option<Stop>), Stop> {
     let start = Instant::now();
-    let mut signals = Termination::listen_at_terminal()
-        .map_err(|error| Stop::Lacking(format!("cannot handle signals: {error}")))?;
+    let mut signals = Termination::listen_at_terminal()?;
     let built = index::build(plan, &mut signals).await?;
     let mut results = results(plan, &built);
     let work = async {
@@ -111,33 +100,28 @@ fn results(plan: &Plan<'_>, built: &Built) -> Results {
 fn finish(args: &Args, mut results: Results) -> Result<ExitCode, Stop> {
     results.watch();
     results.compare();
-    let page = args.out.join("report.html");
-    results.report = Some(page.display().to_string());
-    let json = crate::json(&results)?;
-    let mut files = vec![
-        ("report.html", Some(report::render(&results))),
-        ("p99.svg", report::picture(&results)),
-        ("results.json", Some(json.clone())),
-    ];
+    let report = args.out.join("report.html").display().to_string();
+    results.report = Some(report.clone());
+    let json = say::json(&results)?;
+    let mut folder = Folder::over(&args.out)?;
+    folder.write_text("report.html", Some(page::render(&results)));
+    folder.write_text("p99.svg", page::picture(&results));
+    folder.write_text("results.json", Some(json.clone()));
     if !args.timings {
-        files.push((timings::FILE, None));
+        folder.write_text(measure::FILE, None);
     }
-    for (name, text) in files {
-        let path = args.out.join(name);
-        let done = match text {
-            Some(text) => fs::create_dir_all(&args.out).and_then(|()| fs::write(&path, text)),
-            // A file left by an earlier run would be mistaken for a result of this run.
-            None => remove(&path),
-        };
-        let lacking = |error| format!("{}: cannot be written: {error}", path.display());
-        done.map_err(|error| Stop::Lacking(lacking(error)))?;
-    }
+    // The results are printed even if the files cannot be written.
+    let written = folder.finish();
     if args.output.json {
         say::result(json)?;
     } else {
         let color = say::colored(&std::io::stdout());
-        let table = table::render(&results, progress::width(), color);
-        say::result(format_args!("{table}\nreport: {}", page.display()))?;
+        let table = table::render(&results, say::width(), color);
+        say::result(table)?;
+        if written.is_ok() {
+            say::result(format_args!("report: {report}"))?;
+        }
     }
+    written?;
     Ok(if results.partial { ExitCode::from(130) } else { ExitCode::SUCCESS })
 }

@@ -3,10 +3,13 @@
 
 use std::fmt::Write as _;
 
+use curtail_report::number::{NONE, count, or_none, three, three_or_none, utilization};
+use curtail_report::policy::{policy, two_lines};
+use curtail_report::table::{Cell, Table, Tone};
+
 use super::findings::{Headline, View, copies_per_query, headline, interval, needed};
 use super::results::{LoadPoint, Results};
-use crate::plot::format::{NONE, count, policy, three, three_or_none, two_lines, utilization};
-use crate::table::{Group, Table, Tone};
+use crate::say;
 
 /// Minor columns of the table are left out on a terminal with fewer columns than this.
 const WIDTH_FULL: usize = 72;
@@ -52,27 +55,29 @@ fn gain(view: View<'_>, name: &str, cell: &LoadPoint) -> String {
     if view.baseline == Some(name) {
         return "·".to_owned();
     }
-    cell.p99_gain.map_or(NONE.to_owned(), interval)
+    or_none(cell.p99_gain, interval)
 }
 
 /// Returns the table, and the reasons why some cells are not sound. The table has a group of rows
 /// per load, with a row per policy.
 pub(super) fn table(view: View<'_>, room: Room) -> (Table, Vec<String>) {
     let columns = columns(view, room);
-    let head = columns.iter().map(|column| (column.name.to_owned(), column.unit.clone()));
+    let head = columns.iter().map(|column| (column.name, &column.unit[..]));
+    let mut table = Table::with_units([("policy", "")].into_iter().chain(head));
     let mut notes = Vec::new();
-    let mut groups = Vec::new();
     for &load in &view.results.loads {
         let best = view.best(load);
-        let rows = view.results.policies().map(|name| {
+        table.group(utilization(load));
+        for name in view.results.policies() {
             let mut short = policy(name).short;
             let in_lines = |name: &str| match two_lines(name) {
                 (first, "") => first.to_owned(),
                 (first, second) => format!("{first}\n  {second}"),
             };
             let Some(cell) = view.cell(name, load) else {
-                let dash = columns.iter().map(|_| (NONE.to_owned(), Tone::Faint));
-                return [(in_lines(&short), Tone::Plain)].into_iter().chain(dash).collect();
+                let dash = columns.iter().map(|_| Cell::new(NONE, Tone::Faint));
+                table.row([in_lines(&short).into()].into_iter().chain(dash));
+                continue;
             };
             if cell.disturbed {
                 // Disturbed cells are explained in the warning that precedes the figures.
@@ -88,20 +93,19 @@ pub(super) fn table(view: View<'_>, room: Room) -> (Table, Vec<String>) {
                 true if best == Some(name) && column.name == "p99" => Tone::Best,
                 true => Tone::Plain,
             };
-            let fields = columns.iter().map(|column| ((column.of)(view, name, cell), tone(column)));
-            [(in_lines(&short), Tone::Plain)].into_iter().chain(fields).collect()
-        });
-        groups.push(Group { heading: utilization(load), rows: rows.collect() });
+            let figure = |of: &Column| Cell::new((of.of)(view, name, cell), tone(of));
+            let figures = columns.iter().map(figure);
+            table.row([in_lines(&short).into()].into_iter().chain(figures));
+        }
     }
-    let head = [("policy".to_owned(), String::new())].into_iter().chain(head).collect();
-    (Table { head, groups }, notes)
+    (table, notes)
 }
 
 /// Renders the finding and the table for a terminal with `width` columns.
 pub(crate) fn render(results: &Results, width: usize, color: bool) -> String {
     let view = View::of(results);
     let headline = headline(results);
-    let fill = |text: &str| textwrap::fill(text, width.clamp(24, 100));
+    let fill = |text: &str| say::filled(text, width);
     let bold = Tone::Heading.style(color);
     let mut text = String::new();
     for line in [&headline.first, &headline.finding].into_iter().filter(|line| !line.is_empty()) {
@@ -137,7 +141,7 @@ pub(crate) fn render(results: &Results, width: usize, color: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demo::report::sample;
+    use crate::demo::page::sample;
 
     #[test]
     fn it_fits_in_80_columns_and_narrower() {
@@ -158,7 +162,7 @@ mod tests {
         let mut results = sample::results();
         for cell in results.policies.values_mut().flatten() {
             let (others, stolen, stalled) = (0.8, 0.0, None);
-            cell.machine = Some(curtail_jitter::machine::Taken { others, stolen, stalled });
+            cell.machine = Some(curtail_machine::Taken { others, stolen, stalled });
             (cell.disturbed, cell.valid) = (true, false);
         }
         results.watch();
@@ -167,7 +171,7 @@ mod tests {
         assert!(text.starts_with("These figures are about this machine, not about"), "{text}");
         assert!(!text.contains("is not sound") && !text.contains("sure"), "{text}");
         assert_eq!(text.lines().filter(|line| line.starts_with("PSQ *")).count(), 4, "{text}");
-        let page = crate::demo::report::render(&results);
+        let page = crate::demo::page::render(&results);
         let (_, headline) = page.split_once("<h1>").expect("a headline");
         assert!(headline.starts_with("These figures are about this machine"), "{page}");
     }

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use curtail_jitter::Repetitions;
-use curtail_jitter::machine::Processors;
 use curtail_load::{
     Extent, Pace, Plan, PlanError, Protocol, QueryOrder, Scheme, Target, query_class,
 };
+use curtail_machine::Processors;
 
-use crate::args::{Json, Seed};
-use crate::exit::Stop;
+use crate::args::{Json, Seed, number, percent, span, span_from};
+use crate::exit::{Stop, bad, lacking};
 use crate::files;
-use crate::load::{ProtocolArgs, percent, span};
+use crate::load::ProtocolArgs;
 
 /// Minimum number of executions of each query before P can converge.
 pub(super) const LEAST: u32 = 20;
@@ -85,21 +85,14 @@ const SENDER: &str = "Sender";
 const MACHINE: &str = "Machine";
 
 fn some_time(text: &str) -> Result<u64, String> {
-    match span(text)? {
-        0 => Err("write a time above zero, such as 10s".to_owned()),
-        ns => Ok(ns),
-    }
+    span_from(1, "write a time above zero, such as 10s", text)
 }
 
 fn rate(text: &str) -> Result<f64, String> {
-    let rate =
-        text.parse().ok().filter(|rate: &f64| *rate > 0.0 && *rate <= curtail_load::RATE_MAX);
-    rate.ok_or_else(|| {
-        format!(
-            "write a number of queries per second above 0 and at most {}, such as 50",
-            curtail_load::RATE_MAX
-        )
-    })
+    let most = curtail_load::RATE_MAX;
+    let write =
+        format!("write a number of queries per second above 0 and at most {most}, such as 50");
+    number(text, |rate| rate > 0.0 && rate <= most, write)
 }
 
 /// The resolved arguments.
@@ -131,11 +124,11 @@ fn protocol(args: &Args, scheme: Scheme) -> Result<Protocol, Stop> {
         return Ok(protocol);
     }
     if args.protocol.asks_for_streams() {
-        return Err(Stop::BadInput(format!(
+        return Err(bad!(
             "--streams {}: without --rate, queries are executed one at a time; leave it out, or \
              give a --rate",
             protocol.streams
-        )));
+        ));
     }
     Ok(Protocol { streams: 1, ..protocol })
 }
@@ -148,18 +141,14 @@ fn has_streams(protocol: &Protocol, scheme: Scheme) -> bool {
 pub(super) fn work(args: &Args) -> Result<Work, Stop> {
     let scheme = args.target.scheme();
     if scheme == Scheme::Udp {
-        return Err(Stop::BadInput(
-            "udp:// has no queries that can be repeated; use another protocol".to_owned(),
-        ));
+        return Err(bad!("udp:// has no queries that can be repeated; use another protocol"));
     }
     if args.protocol.has_keys() {
-        return Err(Stop::BadInput(
+        return Err(bad!(
             "--keys: each key makes another query; write one line per query into --queries"
-                .to_owned(),
         ));
     }
-    let queries = curtail_load::read_queries_for(&args.queries, scheme)
-        .map_err(|error| Stop::BadInput(error.to_string()))?;
+    let queries = curtail_load::read_queries_for(&args.queries, scheme).map_err(Stop::bad)?;
     let class = |query: &String| query_class(scheme, query).unwrap_or_default();
     let classes: Vec<String> = queries.iter().map(class).collect();
     let repetitions = match args.repeat {
@@ -196,9 +185,8 @@ pub(super) fn work(args: &Args) -> Result<Work, Stop> {
     }
     files::room_for(&plan)?;
     args.protocol.trust.warn();
-    let processors = Processors::allowed().map_err(|error| {
-        Stop::Lacking(format!("cannot list the processors of the system: {error}"))
-    })?;
+    let processors = Processors::allowed()
+        .map_err(|error| lacking!("cannot list the processors of the system: {error}"))?;
     Ok(Work {
         at_least_ns: if args.repeat.is_some() { 0 } else { args.at_least },
         under_way: match has_streams(&plan.protocol, scheme) {

@@ -6,7 +6,7 @@
 use curtail_load::{Errors, Invalid, Report};
 use serde::Serialize;
 
-use crate::verdict::Typed;
+use crate::exit::Typed;
 
 /// Up to this number of late queries may be due to chance, because a few queries are still
 /// outstanding when a turn ends early.

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use curtail_jitter::Bias;
+use curtail_report::number;
+use curtail_report::number::{count, counted, or_none, share};
+use curtail_report::table::Table;
 
 use super::result::{Found, Hiccup, Means};
-use crate::digits;
 use crate::load::ms;
-use crate::plot::format::{NONE, count, counted, share};
 use crate::say;
-use crate::table::Table;
 
 pub(super) fn table(found: &Found) -> String {
     let color = say::colored(&std::io::stdout());
@@ -57,7 +57,7 @@ pub(super) fn often(found: &Found) -> String {
 }
 
 fn in_ms(ns: Option<f64>) -> String {
-    ns.map_or(NONE.to_owned(), digits::ms)
+    or_none(ns, number::ms)
 }
 
 /// The mean times by class: Table 6.1 of document 000.
@@ -81,7 +81,10 @@ pub(super) fn means(found: &Found) -> Table {
         ("hiccups", "of executions"),
         ("duration", "ms"),
     ];
-    Table::plain(head, [row("all", &found.all)].into_iter().chain(classes).collect())
+    let mut table = Table::with_units(head);
+    table.row(row("all", &found.all));
+    classes.for_each(|row| table.row(row));
+    table
 }
 
 /// A sentence on the bias of P, if it is known.
@@ -99,16 +102,13 @@ pub(super) fn bias(found: &Found) -> Option<String> {
 pub(super) fn hiccups(found: &Found) -> Table {
     let row = |name: &str, of: &Hiccup| {
         let [low, high] = of.probability_ci95.map(share);
-        let durations = match of.duration_ci95 {
-            Some(bounds) => bounds.map(|ns| in_ms(Some(ns))).join(" to "),
-            None => NONE.to_owned(),
-        };
+        let durations = or_none(of.duration_ci95, |ends| ends.map(number::ms).join(" to "));
         let probability = share(of.probability);
         let interval = format!("{low} to {high}");
         [name.to_owned(), probability, interval, in_ms(of.duration_ns), durations]
     };
     let unsure = |name: &str, probability: Option<f64>, duration_ns| {
-        let probability = probability.map_or(NONE.to_owned(), share);
+        let probability = or_none(probability, share);
         [name.to_owned(), probability, String::new(), in_ms(duration_ns), String::new()]
     };
     let mut rows = vec![row("hiccups seen", &found.all.seen), row("the leaf's own", &found.hiccup)];
@@ -126,7 +126,9 @@ pub(super) fn hiccups(found: &Found) -> Table {
         ("duration", "ms"),
         ("95 % interval", "ms"),
     ];
-    Table::plain(head, rows)
+    let mut table = Table::with_units(head);
+    rows.into_iter().for_each(|row| table.row(row));
+    table
 }
 
 /// Explains the machine's hiccups, and the confidence intervals without hiccups.
@@ -157,7 +159,7 @@ pub(super) fn about_hiccups(found: &Found) -> String {
 /// A table of the likely causes, if there are any.
 pub(super) fn causes(found: &Found) -> Option<Table> {
     let causes = found.causes.as_ref().filter(|causes| !causes.0.is_empty())?;
-    let row =
-        |of: &curtail_jitter::machine::Likely| [of.cause.text().to_owned(), count(of.hiccups)];
-    Some(Table::plain([("likely cause", ""), ("hiccups", "")], causes.0.iter().map(row).collect()))
+    let mut table = Table::new(["likely cause", "hiccups"]);
+    causes.0.iter().for_each(|of| table.row([of.cause.text().to_owned(), count(of.hiccups)]));
+    Some(table)
 }

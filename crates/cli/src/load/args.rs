@@ -1,17 +1,18 @@
 //! The arguments of `curtail load`, and the plan that they define.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use curtail_jitter::machine::Processors;
+use curtail_dist::read_text;
 use curtail_load::{
-    Arrivals, Extent, Pace, Plan, Precision, Profile, QueryOrder, RATE_MAX, StampsBy, Target,
+    Arrivals, Batch, Extent, KeyDistribution, Keys, Pace, Plan, Precision, Profile, Protocol,
+    QueryOrder, RATE_MAX, ResponseEnd, StampsBy, Target,
 };
+use curtail_machine::Processors;
 
 use super::out::Outputs;
-use super::protocol::{ProtocolArgs, span};
 use crate::agent::TokenArgs;
-use crate::args::{Json, Seed};
-use crate::exit::Stop;
+use crate::args::{Json, Seed, TrustArgs, number, percent, span};
+use crate::exit::{Stop, bad};
 
 /// Send requests at a fixed rate, no matter how slow the responses are, and report latencies
 /// without coordinated omission.
@@ -44,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PROCESS", conflicts_with = "closed", help_heading = LOAD)]
     arrivals: Option<String>,
     /// Replay a trace X times as fast
-    #[arg(long, value_name = "X", value_parser = number, requires = "arrivals", conflicts_with = "rate", help_heading = LOAD)]
+    #[arg(long, value_name = "X", value_parser = above_zero, requires = "arrivals", conflicts_with = "rate", help_heading = LOAD)]
     speed: Option<f64>,
     /// Closed loop: each connection sends its next request after a response. Finds the highest
     /// throughput of a server; the latencies exclude the time for which other clients would have to
@@ -123,17 +124,8 @@ enum Stamps {
     Xdp,
 }
 
-fn number(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
-    number.ok_or_else(|| "write a number above 0, such as 2".to_owned())
-}
-
-pub(crate) fn percent(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
-    let inside = number.filter(|percent| *percent > 0.0 && *percent < 100.0);
-    inside
-        .map(|percent| percent / 100.0)
-        .ok_or_else(|| "write a share above 0% and below 100%, such as 2%".to_owned())
+fn above_zero(text: &str) -> Result<f64, String> {
+    number(text, |x| x.is_finite() && x > 0.0, "write a number above 0, such as 2")
 }
 
 fn per_mille(text: &str) -> Result<u32, String> {
@@ -155,9 +147,9 @@ fn pace(args: &Args) -> Result<Pace, Stop> {
     }
     let text = args.arrivals.as_deref().unwrap_or("poisson");
     // Times without units are rejected below.
-    let arrivals = Arrivals::parse(text, 1e6).map_err(|error| Stop::BadInput(error.to_string()))?;
+    let arrivals = Arrivals::parse(text, 1e6).map_err(Stop::bad)?;
     if arrivals.has_units() == Some(false) {
-        return Err(Stop::BadInput(format!("--arrivals {text}: give LENGTH a unit, such as 50ms")));
+        return Err(bad!("--arrivals {text}: give LENGTH a unit, such as 50ms"));
     }
     let recorded = match &arrivals {
         Arrivals::Trace { mean_ns, .. } => *mean_ns,
@@ -188,17 +180,16 @@ fn pace(args: &Args) -> Result<Pace, Stop> {
         }
     };
     if args.speed.is_some() && recorded.is_none() {
-        return Err(Stop::BadInput("--speed needs a trace whose times have units".to_owned()));
+        return Err(bad!("--speed needs a trace whose times have units"));
     }
     Ok(Pace::Open { profile, arrivals })
 }
 
 pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
     let Some(target) = &args.target else {
-        return Err(Stop::BadInput(
+        return Err(bad!(
             "the target is missing; write http://HOST:PORT/PATH, and --rate, --closed or \
              --arrivals; or --calibrate alone"
-                .to_owned(),
         ));
     };
     let pace = pace(args)?;
@@ -215,7 +206,7 @@ pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
     let queries = match &args.queries {
         Some(file) => {
             let read = curtail_load::read_queries_for(file, target.scheme());
-            read.map_err(|error| Stop::BadInput(error.to_string()))?
+            read.map_err(Stop::bad)?
         }
         None => Vec::new(),
     };
@@ -245,11 +236,112 @@ pub(super) fn plan(args: &Args) -> Result<Plan, Stop> {
         protocol: args.protocol.protocol(),
         ..Plan::new(target.clone(), 1.0)
     };
-    plan.check().map_err(|error| Stop::BadInput(error.to_string()))?;
+    plan.check().map_err(Stop::bad)?;
     if args.agents.is_empty() && args.token.given() {
         let why = "--token-file applies to agents; name them with --agents";
         return Err(Stop::BadInput(why.to_owned()));
     }
     args.protocol.trust.warn();
     Ok(plan)
+}
+
+#[derive(clap::Args)]
+#[command(next_help_heading = "Requests and protocols")]
+pub(crate) struct ProtocolArgs {
+    /// Header to send, such as 'x-shard: 0' (repeatable)
+    #[arg(short = 'H', long, value_name = "K: V", value_parser = curtail_load::parse_header)]
+    pub(crate) header: Vec<(String, String)>,
+    /// Time after which a request without a response has failed
+    #[arg(long, default_value = "10s", value_name = "SPAN", value_parser = span, allow_hyphen_values = true)]
+    pub(crate) timeout: u64,
+    /// Method of HTTP requests that do not name one [default: GET, or POST with --body]
+    #[arg(long, value_name = "NAME")]
+    method: Option<String>,
+    /// Body of HTTP requests, or @FILE to read it from a file; for other protocols the message,
+    /// command or text to send
+    #[arg(short, long, alias = "data", value_name = "TEXT|@FILE", value_parser = body, allow_hyphen_values = true)]
+    body: Option<String>,
+    /// Replace {key} in requests with a number below N
+    #[arg(long, value_name = "N")]
+    keys: Option<usize>,
+    /// Distribution of the keys: uniform or zipf:S
+    #[arg(long, value_name = "D", default_value = "uniform", requires = "keys")]
+    key_distribution: KeyDistribution,
+    /// Use HTTP/2
+    #[arg(long)]
+    http2: bool,
+    /// Maximum concurrent requests on an HTTP/2 or gRPC connection [default: 100]
+    #[arg(long, value_name = "N")]
+    streams: Option<usize>,
+    /// Maximum concurrent requests on a memcached, Redis or TCP connection
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pipeline: usize,
+    /// When a memcached, Redis or TCP connection writes its requests: nagle, WAIT or WAIT:REQUESTS;
+    /// the last two write a batch when its first request has waited for WAIT, or when the batch
+    /// contains REQUESTS requests [default: immediately]
+    #[arg(long, value_name = "B")]
+    batch: Option<Batch>,
+    #[command(flatten)]
+    pub(crate) trust: TrustArgs,
+    /// Description of gRPC messages: a .proto file, or the output of protoc --descriptor_set_out
+    #[arg(long, value_name = "FILE")]
+    proto: Option<PathBuf>,
+    /// Length of a response on a tcp:// connection, in bytes
+    #[arg(long, value_name = "N", conflicts_with = "answer_until")]
+    answer_bytes: Option<u64>,
+    /// Text that ends a response on a tcp:// connection [default: \n]
+    #[arg(long, value_name = "TEXT", value_parser = curtail_load::unescape)]
+    answer_until: Option<Bytes>,
+    /// Length of a udp:// datagram, in bytes [default: 64]
+    #[arg(long, value_name = "BYTES")]
+    size: Option<usize>,
+    /// Maximum size of a response, such as 64MiB; longer ones fail
+    #[arg(long, value_name = "SIZE", value_parser = curtail_proxy::config::parse_size, default_value = "64MiB")]
+    pub(crate) max_response: u64,
+}
+
+/// A type alias, because clap would take a `Vec` as a list of arguments.
+type Bytes = std::vec::Vec<u8>;
+
+/// The text itself, or the content of the file after an `@`; `@@` escapes a leading `@`.
+fn body(text: &str) -> Result<String, String> {
+    match text.strip_prefix('@') {
+        None => Ok(text.to_owned()),
+        Some(literal) if literal.starts_with('@') => Ok(literal.to_owned()),
+        Some(path) => read_text(Path::new(path)).map_err(|error| error.to_string()),
+    }
+}
+
+impl ProtocolArgs {
+    pub(crate) fn has_keys(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// Whether the arguments request a number of streams other than one.
+    pub(crate) fn asks_for_streams(&self) -> bool {
+        self.streams.is_some_and(|streams| streams != 1)
+    }
+
+    pub(crate) fn protocol(&self) -> Protocol {
+        let default = Protocol::default();
+        let response_end = match (&self.answer_bytes, &self.answer_until) {
+            (Some(bytes), _) => ResponseEnd::Bytes(*bytes),
+            (None, Some(text)) => ResponseEnd::Until(text.clone()),
+            (None, None) => default.response_end,
+        };
+        let distribution = self.key_distribution;
+        Protocol {
+            http2: self.http2,
+            streams: self.streams.unwrap_or(default.streams),
+            pipeline: self.pipeline,
+            batch: self.batch.unwrap_or_default(),
+            trust: self.trust.trust(),
+            schema: self.proto.clone(),
+            response_end,
+            datagram_bytes: self.size.unwrap_or(default.datagram_bytes),
+            method: self.method.clone(),
+            data: self.body.clone(),
+            keys: self.keys.map(|count| Keys { count, distribution }),
+        }
+    }
 }

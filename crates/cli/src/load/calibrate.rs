@@ -4,43 +4,41 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use curtail_load::calibrate::{Calibration, Found, Hardware, Measured, Method, calibrate};
-use curtail_load::{LoadError, Stamps, StampsBy};
+use curtail_load::{Stamps, StampsBy};
+use curtail_report::number::{NONE, or_none};
+use curtail_report::table::Table;
 
+use crate::args::Json;
 use crate::exit::Stop;
-use crate::progress;
-use crate::say;
-use crate::signals::Termination;
-use crate::table::row;
+use crate::run::Termination;
+use crate::{run, say};
 
-pub(super) fn run(json: bool) -> Result<ExitCode, Stop> {
-    let runtime = crate::runtime()?;
-    let found = runtime.block_on(async {
-        let mut signals = Termination::listen_at_terminal()
-            .map_err(|error| Stop::Lacking(format!("cannot handle signals: {error}")))?;
-        let bar = progress::spinner();
+pub(super) fn run(output: &Json) -> Result<ExitCode, Stop> {
+    let found = run::on_all_cores(async {
+        let mut signals = Termination::listen_at_terminal()?;
+        let bar = run::spinner();
         bar.set_message("measuring the cost of measuring");
         let found = tokio::select! {
-            found = calibrate() => found.map_err(|error: LoadError| Stop::Lacking(error.to_string())),
+            found = calibrate() => found.map_err(Stop::lacking),
             () = signals.next() => Err(Stop::Interrupted("before the calibration was done")),
         };
         bar.finish_and_clear();
         found
-    });
-    // Does not wait for measurements in progress, because their results are no longer needed.
-    runtime.shutdown_background();
-    let found = found?;
-    say::result(if json { crate::json(&found)? } else { table(&found) })?;
+    })?;
+    say::answer(output.json, &found, || text(&found))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(found: &Calibration) -> String {
+fn text(found: &Calibration) -> String {
     let mut text = format!(
         "reading the clock takes {:.0} ns, the system's clock {:.0} ns\n\n",
         found.clock_read_ns, found.system_clock_read_ns
     );
     let head = "echo (over loopback unless on veth)";
-    text += &row(&COLUMNS, [head, "p50", "p99", "wire", "program", "lag p50", "lag p99"]);
-    text.extend(found.methods.iter().map(figures));
+    let mut table =
+        Table::new([head, "p50", "p99", "wire", "program", "lag p50", "lag p99"]).at_least(12);
+    found.methods.iter().for_each(|method| figures(method, &mut table));
+    text += &table.bare();
     for method in &found.methods {
         if let Found::Measured(measured) = &method.found
             && let Some(stamps) = &measured.stamped
@@ -78,22 +76,19 @@ fn name(method: &Method) -> String {
     format!("{}{over}, {stamps}, {waiting}", method.transport)
 }
 
-/// The widths of the columns: a method's name, then its figures.
-const COLUMNS: [isize; 7] = [-36, 12, 12, 12, 12, 12, 12];
-
-fn figures(method: &Method) -> String {
+fn figures(method: &Method, table: &mut Table) {
     let name = name(method);
     let measured: &Measured = match &method.found {
         Found::Measured(measured) => measured,
-        Found::Lacking(why) => return format!("{name:<36}{:>12} {why}\n", "–"),
+        Found::Lacking(why) => return table.remark(name, format_args!("{NONE} {why}")),
     };
     let Measured { latency_ns, schedule_lag_ns, median_parts_ns, .. } = measured;
     let wire = median_parts_ns.map(|parts| parts.wire_to_wire);
     let beyond = median_parts_ns.map(|parts| parts.client_send + parts.client_wake_up);
     let cells =
         [latency_ns.p50, latency_ns.p99, wire, beyond, schedule_lag_ns.p50, schedule_lag_ns.p99];
-    let cells = cells.map(|cell| cell.map_or_else(|| "–".to_owned(), microseconds));
-    row(&COLUMNS, std::iter::once(name).chain(cells))
+    let cells = cells.map(|cell| or_none(cell, microseconds));
+    table.row(std::iter::once(name).chain(cells));
 }
 
 /// Keeps more digits below one microsecond.
@@ -122,8 +117,9 @@ fn hardware(found: &Hardware) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use curtail_load::Summary;
+
+    use super::*;
 
     fn method(found: Found) -> Method {
         Method { transport: "udp", over: "loopback", stamps: StampsBy::User, spinning: true, found }
@@ -131,11 +127,13 @@ mod tests {
 
     #[test]
     fn a_row_names_what_a_method_lacks() {
+        let rows = |found| {
+            let mut table = Table::new(["", "p50", "p99", "wire", "program", "lag p50", "lag p99"]);
+            figures(&method(found), &mut table);
+            table.bare().lines().nth(1).expect("a row").to_owned()
+        };
         let lacking = Found::Lacking("one processor".to_owned());
-        assert_eq!(
-            figures(&method(lacking)).trim_end(),
-            "udp, user space, spinning                      – one processor"
-        );
+        assert_eq!(rows(lacking), "udp, user space, spinning  – one processor");
         let latency_ns = Summary { p50: Some(12_345), ..Summary::default() };
         let measured = Measured {
             echoes: 7,
@@ -144,7 +142,7 @@ mod tests {
             median_parts_ns: None,
             stamped: None,
         };
-        let row = figures(&method(Found::Measured(Box::new(measured))));
+        let row = rows(Found::Measured(Box::new(measured)));
         let cells: Vec<&str> = row.split_whitespace().skip(4).collect();
         assert_eq!(cells, ["12.3", "µs", "–", "–", "–", "0.022", "µs", "–"]);
     }

@@ -3,7 +3,6 @@
 mod args;
 mod calibrate;
 pub(crate) mod out;
-mod protocol;
 pub(crate) mod table;
 
 use std::process::ExitCode;
@@ -11,23 +10,21 @@ use std::process::ExitCode;
 use curtail_load::agents::{self, Agents, AgentsError};
 use curtail_load::{Extent, Invalid, LoadError, Plan, Report, Sample, Snapshot};
 
+use curtail_report::number::or_none;
+
 use args::plan;
-pub(crate) use args::{Args, percent};
+pub(crate) use args::{Args, ProtocolArgs};
 use out::Results;
-pub(crate) use protocol::ProtocolArgs;
-pub(crate) use protocol::span;
 pub(crate) use table::ms;
 use table::table;
 
 use crate::exit::Stop;
-use crate::files;
-use crate::progress;
-use crate::say;
-use crate::signals::Termination;
+use crate::run::{self, Termination};
+use crate::{files, say};
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     if args.calibrate {
-        return calibrate::run(args.output.json);
+        return calibrate::run(&args.output);
     }
     let plan = plan(args)?;
     let agents = match args.agents.is_empty() {
@@ -37,11 +34,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         }
         false => Some(Agents { addresses: args.agents.clone(), token: args.token.token()? }),
     };
-    let runtime = crate::runtime_off(&plan.processors)?;
+    run::reserve(&plan.processors)?;
     let mut results = args.outputs.begin(&plan, agents.is_some())?;
-    let measured = runtime.block_on(measure(&plan, agents.as_ref(), results.as_mut()));
-    // A name lookup may still be running, but its result is no longer needed.
-    runtime.shutdown_background();
+    let measured = run::on_all_cores(measure(&plan, agents.as_ref(), results.as_mut()));
     let report = match measured {
         // If the run ended before any measured request was due, there is nothing to write.
         Ok(report) if report.partial && report.requests == 0 => {
@@ -73,10 +68,8 @@ async fn measure(
     agents: Option<&Agents>,
     results: Option<&mut Results>,
 ) -> Result<Report, Stop> {
-    let mut signals = Termination::listen_at_terminal()
-        .map_err(|error| Stop::Lacking(format!("cannot handle signals: {error}")))?;
-    let bar = progress::bar("load");
-    bar.set_length(length(&plan.extent, plan.warmup_ns));
+    let mut signals = Termination::listen_at_terminal()?;
+    let bar = run::bar("load", length(&plan.extent, plan.warmup_ns));
     let (mut snapshots, samples) = match results {
         Some(Results { snapshots, samples, .. }) => (Some(snapshots), samples.as_mut()),
         None => (None, None),
@@ -131,7 +124,7 @@ fn print(args: &Args, report: &Report) -> Result<(), Stop> {
         if let Some(warning) = report.warning() {
             say::aside(format_args!("warning: {warning}"));
         }
-        say::result(crate::json(report)?)
+        say::result(say::json(report)?)
     } else if report.partial && report.requests == 0 {
         Err(Stop::Interrupted("before anything was measured"))
     } else {
@@ -152,8 +145,7 @@ fn length(extent: &Extent, warmup_ns: u64) -> u64 {
 fn line(at: &Snapshot) -> String {
     let Snapshot { warming_up, answered, errors, rate_now, .. } = at;
     let phase = if *warming_up { "warming up   " } else { "" };
-    let shown = |ns: Option<u64>| ns.map_or_else(|| "–".into(), ms);
-    let (p50, p99, lag) = (shown(at.p50_ns), shown(at.p99_ns), shown(at.lag_p99_ns));
+    let [p50, p99, lag] = [at.p50_ns, at.p99_ns, at.lag_p99_ns].map(|ns| or_none(ns, ms));
     format!(
         "{phase}{rate_now:.0}/s   responses {answered}   errors {errors}   p50 {p50}   p99 {p99}   \
          lag p99 {lag}"

@@ -6,9 +6,10 @@ use std::iter;
 use curtail_load::{
     DeviceClock, Failures, Invalid, Note, PastStack, Report, SAMPLES_ABOVE_MIN, Stamps, Summary,
 };
+use curtail_report::number::{NONE, or_none};
+use curtail_report::table::Table;
 
 use crate::say;
-use crate::table::row;
 
 pub(crate) fn ms(ns: u64) -> String {
     match ns {
@@ -46,12 +47,12 @@ pub(in crate::load) fn table(report: &Report) -> String {
         let _ = writeln!(text, "{} {note}\n", say::verdict("note:", None));
     }
     text += &format!("{}\n\n", requested_load(report));
-    text += &(latencies(report) + &parts(report) + &agents(report));
+    text += &(latencies(report) + &agents(report));
     if let Some(stamps) = &report.stamps {
         let _ = writeln!(text, "\n{}", stamped(stamps));
     }
     if let Some(why) = missing(&report.latency_ns, report.withheld.is_some()) {
-        let _ = writeln!(text, "\n–: {why}");
+        let _ = writeln!(text, "\n{NONE}: {why}");
     }
     if !report.latency_at_least.is_empty() {
         let _ = writeln!(text, "\n{BOUNDS}");
@@ -113,59 +114,58 @@ fn requested_load(report: &Report) -> String {
     text
 }
 
-/// The width of the name column.
-const NAME: usize = 16;
+/// The width of a column of times.
+const TIME: usize = 13;
 
-/// A row with a name, and the figures that fit next to it: p50, p90, p99, p99.9, and the maximum.
-pub(crate) fn line(wide: usize, name: &str, cells: &[Option<String>]) -> String {
+/// A table of the times that fit into a line: p50, p90, p99, p99.9, and the maximum.
+pub(crate) fn times(name: &str) -> Table {
+    let names = Summary::<u64>::NAMES;
+    Table::new([name, names[0], names[1], names[3], names[4], names[5]]).at_least(TIME)
+}
+
+/// Adds a row to a table of times.
+pub(crate) fn line(table: &mut Table, name: &str, cells: &[Option<String>]) {
     let shown = [0, 1, 3, 4, 5].into_iter().filter_map(|at| cells.get(at)).cloned();
-    let cells = shown.map(|cell| cell.unwrap_or_else(|| "–".into()));
-    row(&[-(wide as isize), 13, 13, 13, 13, 13], iter::once(name.to_owned()).chain(cells))
+    table.row(iter::once(name.to_owned()).chain(shown.map(|cell| or_none(cell, |cell| cell))));
 }
 
 fn latencies(report: &Report) -> String {
-    let times = |name, of: &Summary| line(NAME, name, &of.each().map(|ns| ns.map(ms)));
-    let mut text = line(NAME, "", &Summary::<u64>::NAMES.map(|name| Some(name.to_owned())));
-    text += &line(NAME, "latency", &bounded(&report.latency_ns, &report.latency_at_least));
+    let mut table = times("");
+    let mut line = |name: &str, cells: &[Option<String>]| line(&mut table, name, cells);
+    line("latency", &bounded(&report.latency_ns, &report.latency_at_least));
     if report.latency_ci95_ns.any() {
         let half = |[low, high]: [u64; 2]| format!("±{:.3} ms", high.abs_diff(low) as f64 / 2e6);
         let sure = |of: Option<[u64; 2]>| Some(of.map_or_else(|| "unknown".to_owned(), half));
-        text += &line(NAME, "  95 % interval", &report.latency_ci95_ns.each().map(sure));
+        line("  95 % interval", &report.latency_ci95_ns.each().map(sure));
     }
-    text += &times("uncorrected", &report.uncorrected_ns);
-    text + &times("schedule lag", &report.schedule_lag_ns)
-}
-
-/// The parts of which each percentile consists.
-fn parts(report: &Report) -> String {
-    if !report.split_ns.any() {
-        return String::new();
+    line("uncorrected", &report.uncorrected_ns.each().map(|ns| ns.map(ms)));
+    line("schedule lag", &report.schedule_lag_ns.each().map(|ns| ns.map(ms)));
+    // The parts of which each percentile consists.
+    if report.split_ns.any() {
+        table.group("of which");
+        let each = report.split_ns.each();
+        for (at, name) in report.split_ns.names().iter().enumerate() {
+            let cells = each.map(|of| Some(ms(of?.each()[at])));
+            self::line(&mut table, &format!("  {name}"), &cells);
+        }
     }
-    let each = report.split_ns.each();
-    let mut text = String::from("\nof which\n");
-    for (at, name) in report.split_ns.names().iter().enumerate() {
-        text += &line(NAME, &format!("  {name}"), &each.map(|of| Some(ms(of?.each()[at]))));
-    }
-    text
+    table.bare()
 }
 
 /// The share of each agent, and the maximum difference between their start times.
 fn agents(report: &Report) -> String {
     let Some(skew_ns) = report.start_skew_ns else { return String::new() };
-    let shown = |ns: Option<u64>| ns.map_or_else(|| "–".into(), ms);
-    let agents = &report.agents;
-    let wide = agents.iter().map(|of| of.agent.len()).max().unwrap_or(0).max(NAME);
-    let columns = [-(wide as isize), 10, 8, 13, 13, 13, 0];
     let head = ["agents", "requests", "errors", "p50", "p99", "lag p99", ""];
-    let mut text = String::from("\n") + &row(&columns, head);
-    for of in agents {
+    let mut table = Table::new(head).at_least(TIME).with_notes();
+    for of in &report.agents {
         let times = [of.latency_ns.p50, of.latency_ns.p99, of.schedule_lag_ns.p99];
-        let [p50, p99, lag] = times.map(shown);
+        let [p50, p99, lag] = times.map(|ns| or_none(ns, ms));
         let (requests, errors) = (of.requests.to_string(), of.errors.total().to_string());
-        let verdict = if of.valid { "  valid" } else { "  not valid" };
-        text += &row(&columns, [&of.agent, &requests, &errors, &p50, &p99, &lag, verdict]);
+        let verdict = if of.valid { "valid" } else { "not valid" };
+        table.row([&of.agent, &requests, &errors, &p50, &p99, &lag, verdict]);
     }
-    if agents.len() > 1 {
+    let mut text = String::from("\n") + &table.bare();
+    if report.agents.len() > 1 {
         text +=
             &format!("the agents started within {:.0} µs of each other\n", skew_ns as f64 / 1e3);
     }

@@ -3,16 +3,14 @@
 
 use curtail_dist::Form;
 use curtail_queueing::{HiccupService, fork_join};
+use curtail_report::number::{counted, figure, unit_words};
 use serde::Serialize;
 
+use super::ModelResult;
+use super::input::{Load, Service, rate_words};
 use super::prediction::{TimeReport, table};
-use super::service::{Load, Service};
-use super::values::{figure, rate_words};
-use super::{ModelResult, refused};
 use crate::args::Percentiles;
-use crate::digits;
-use crate::exit::Stop;
-use crate::plot::format::counted;
+use crate::exit::{Stop, bad};
 
 /// Latency of a request to many idle shards: the cost of fan-out, and the gain from hedging.
 ///
@@ -79,8 +77,8 @@ pub(super) fn unloaded(args: &UnloadedArgs) -> Result<Unloaded, Stop> {
     let jitter = jitter.map(|text| Service::parse("--jitter", text)).transpose()?;
     let hiccups = hiccups(&service, jitter.as_ref())?;
     let requests = args.copies.iter().map(|&copies| {
-        let law = hiccups.all_shards(args.shards, copies).map_err(refused)?;
-        let latency = TimeReport::of_law(&law, &percentiles).map_err(refused)?;
+        let law = hiccups.all_shards(args.shards, copies).map_err(Stop::bad)?;
+        let latency = TimeReport::of_law(&law, &percentiles).map_err(Stop::bad)?;
         Ok(Request { copies, latency })
     });
     Ok(Unloaded {
@@ -99,10 +97,10 @@ fn hiccups(service: &Service, jitter: Option<&Service>) -> Result<HiccupService,
     };
     let text = &jitter.text;
     if jitter.scale != service.scale {
-        return Err(refused(format_args!(
+        return Err(bad!(
             "--jitter {text} and --service-time {}: give both units or none",
             service.text
-        )));
+        ));
     }
     match jitter.form {
         Form::Bimodal { probability } => {
@@ -110,10 +108,10 @@ fn hiccups(service: &Service, jitter: Option<&Service>) -> Result<HiccupService,
         }
         Form::Constant if jitter.moments.mean == 0.0 => hiccups(service, None),
         Form::Constant => Ok(HiccupService { mean, probability: 1.0, hiccup: jitter.moments.mean }),
-        _ => Err(refused(format_args!(
+        _ => Err(bad!(
             "--jitter {text} does not have two values; the closed form needs bimodal:PROB:VALUE, \
              curtail sim accepts any"
-        ))),
+        )),
     }
 }
 
@@ -127,7 +125,7 @@ impl ModelResult for Unloaded {
         format!(
             "latency of requests to {shards} without load, service {}{jitter}\ntimes in {}\n\n{}",
             self.service,
-            digits::unit_words(self.unit),
+            unit_words(self.unit),
             table(&rows)
         )
     }
@@ -179,8 +177,8 @@ pub(super) fn under_load(args: &ForkJoinArgs) -> Result<ForkJoin, Stop> {
         "the bounds need exp:MEAN; curtail sim --shards accepts any",
     )?;
     let rate = args.load.rate(&service, 1)?;
-    let known = fork_join(rate, 1.0 / service.moments.mean, args.shards).map_err(refused)?;
-    let report = |tail| TimeReport::tail(tail, &percentiles).map_err(refused);
+    let known = fork_join(rate, 1.0 / service.moments.mean, args.shards).map_err(Stop::bad)?;
+    let report = |tail| TimeReport::tail(tail, &percentiles).map_err(Stop::bad);
     Ok(ForkJoin {
         shards: args.shards,
         unit: service.scale.unit(),
@@ -203,7 +201,7 @@ impl ModelResult for ForkJoin {
             rate_words(self.arrival_rate, self.rate_unit),
             self.service,
             figure(self.utilization),
-            digits::unit_words(self.unit),
+            unit_words(self.unit),
             table(&[
                 ("at least", &self.lower),
                 ("estimate", &self.estimate),

@@ -1,18 +1,11 @@
 //! `curtail model`: the closed forms and fits of `curtail-queueing`, for people and scripts.
 
-mod bottleneck;
-mod curve;
+mod capacity;
 mod fan_out;
-mod fit;
-mod fluid;
-mod log;
-mod pick;
+mod input;
+mod measured;
 mod prediction;
-mod queue;
-mod rows;
-mod service;
-mod split;
-mod values;
+mod station;
 mod variability;
 
 use std::process::ExitCode;
@@ -20,6 +13,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use serde::Serialize;
 
+use crate::args::Json;
 use crate::exit::Stop;
 use crate::say;
 
@@ -32,6 +26,7 @@ use crate::say;
 #[command(
     arg_required_else_help = true,
     subcommand_required = true,
+    mut_arg("json", |arg| arg.global(true)),
     disable_help_subcommand = true,
     after_help = "\
 Examples:
@@ -46,23 +41,22 @@ For everything else (policies, hedges, faults, percentiles of other services) us
 pub(crate) struct Args {
     #[command(subcommand)]
     question: Question,
-    /// Print one JSON document on stdout
-    #[arg(long, global = true, help_heading = "Output")]
-    json: bool,
+    #[command(flatten)]
+    output: Json,
 }
 
 #[derive(Subcommand)]
 enum Question {
-    Queue(queue::Args),
+    Queue(station::QueueArgs),
     Variability(variability::Args),
     Unloaded(fan_out::UnloadedArgs),
     ForkJoin(fan_out::ForkJoinArgs),
-    Fit(fit::Args),
-    Curve(curve::Args),
-    Split(split::Args),
-    Log(log::Args),
-    Bottleneck(bottleneck::Args),
-    Fluid(fluid::Args),
+    Fit(measured::FitArgs),
+    Curve(measured::CurveArgs),
+    Split(capacity::SplitArgs),
+    Log(measured::LogArgs),
+    Bottleneck(capacity::BottleneckArgs),
+    Fluid(capacity::FluidArgs),
 }
 
 /// A model's result: serialized for programs, formatted for people.
@@ -71,28 +65,22 @@ trait ModelResult: Serialize {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
-    let json = args.json;
+    let json = &args.output;
     match &args.question {
-        Question::Queue(args) => print_result(json, &queue::compute(args)?),
+        Question::Queue(args) => print_result(json, &station::queue(args)?),
         Question::Variability(args) => print_result(json, &variability::compute(args)?),
         Question::Unloaded(args) => print_result(json, &fan_out::unloaded(args)?),
         Question::ForkJoin(args) => print_result(json, &fan_out::under_load(args)?),
-        Question::Fit(args) => print_result(json, &fit::compute(args)?),
-        Question::Curve(args) => print_result(json, &curve::compute(args)?),
-        Question::Split(args) => print_result(json, &split::compute(args)?),
-        Question::Log(args) => print_result(json, &log::compute(args)?),
-        Question::Bottleneck(args) => print_result(json, &bottleneck::compute(args)?),
-        Question::Fluid(args) => print_result(json, &fluid::compute(args)?),
+        Question::Fit(args) => print_result(json, &measured::fit(args)?),
+        Question::Curve(args) => print_result(json, &measured::curve(args)?),
+        Question::Split(args) => print_result(json, &capacity::split(args)?),
+        Question::Log(args) => print_result(json, &measured::log(args)?),
+        Question::Bottleneck(args) => print_result(json, &capacity::bottleneck(args)?),
+        Question::Fluid(args) => print_result(json, &capacity::fluid(args)?),
     }
 }
 
-fn print_result(json: bool, result: &impl ModelResult) -> Result<ExitCode, Stop> {
-    let text = || say::plain(result.text().trim_end());
-    say::result(if json { crate::json(result)? } else { text() })?;
+fn print_result(output: &Json, result: &impl ModelResult) -> Result<ExitCode, Stop> {
+    say::answer(output.json, result, || say::plain(result.text().trim_end()))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Reports a model's error as bad input.
-fn refused(error: impl std::fmt::Display) -> Stop {
-    Stop::BadInput(error.to_string())
 }

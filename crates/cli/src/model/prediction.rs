@@ -4,18 +4,16 @@
 use std::fmt::Write as _;
 
 use curtail_queueing::{Basis, Law, ModelError, Prediction, Tail};
+use curtail_report::number::{NONE, figure, or_none};
+use curtail_report::table::Table;
 use curtail_sim::Figures;
 use serde::Serialize;
 
-use super::refused;
-use super::values::{Scale, figure};
-use crate::digits;
-use crate::exit::Stop;
-use crate::table::row;
-use crate::verdict::Typed;
+use super::input::Scale;
+use crate::exit::{Stop, Typed};
 
 /// Minimum width of a column.
-const COLUMN: isize = 10;
+const COLUMN: usize = 10;
 
 /// Maximum length of a note at the end of a table row. Longer notes go below the table.
 const SHORT: usize = 20;
@@ -80,15 +78,11 @@ impl TimeReport {
 /// A table with one line per time.
 pub(super) fn table<N: AsRef<str>>(rows: &[(N, &TimeReport)]) -> String {
     let Some((_, first)) = rows.first() else { return String::new() };
-    let width = rows.iter().map(|(name, _)| name.as_ref().chars().count()).max().unwrap_or(0);
     let has_mean = rows.iter().any(|(_, time)| time.figures.mean.is_some());
     let mean = has_mean.then(|| "mean".to_owned());
     let heads = first.figures.percentiles.iter().map(|(p, _)| format!("p{p}"));
-    let heads: Vec<String> = mean.into_iter().chain(heads).collect();
-    let mut columns = vec![-(width as isize)];
-    columns.extend(heads.iter().map(|head| COLUMN.max(head.len() as isize + 2)));
-    columns.push(0);
-    let mut text = row(&columns, [String::new()].into_iter().chain(heads));
+    let heads = [String::new()].into_iter().chain(mean).chain(heads).chain([String::new()]);
+    let mut table = Table::new(heads).at_least(COLUMN).with_notes();
     let mut notes = String::new();
     for (name, time) in rows {
         let Figures { mean, percentiles } = &time.figures;
@@ -96,16 +90,16 @@ pub(super) fn table<N: AsRef<str>>(rows: &[(N, &TimeReport)]) -> String {
         let values = values.chain(percentiles.iter().map(|&(_, value)| value));
         let name = name.as_ref();
         let mut cells = vec![name.to_owned()];
-        cells.extend(values.map(|value| digits::or_none(value, figure)));
+        cells.extend(values.map(|value| or_none(value, figure)));
         let trust = time.trust();
         if trust.chars().count() <= SHORT {
-            cells.push(format!("   {trust}"));
+            cells.push(trust);
         } else {
             let _ = writeln!(notes, "{name}: {trust}");
         }
-        text += &row(&columns, cells);
+        table.row(cells);
     }
-    text + if notes.is_empty() { "" } else { "\n" } + &notes
+    table.bare() + if notes.is_empty() { "" } else { "\n" } + &notes
 }
 
 /// A model's prediction for a station.
@@ -132,8 +126,8 @@ impl Predicted {
             model: of.model,
             arrival_rate: scale.rate(of.arrival_rate),
             utilization: of.utilization,
-            wait: TimeReport::tail(&of.wait, percentiles).map_err(refused)?,
-            sojourn: TimeReport::tail(&of.sojourn, percentiles).map_err(refused)?,
+            wait: TimeReport::tail(&of.wait, percentiles).map_err(Stop::bad)?,
+            sojourn: TimeReport::tail(&of.sojourn, percentiles).map_err(Stop::bad)?,
             waiting_probability: of.wait.above_zero(),
             mean_waiting: of.mean_waiting(),
             mean_in_system: of.mean_in_system(),
@@ -161,8 +155,7 @@ impl Predicted {
         let _ = writeln!(
             text,
             "{}: {} has no percentiles of {unknown}; curtail sim measures them",
-            digits::NONE,
-            self.model
+            NONE, self.model
         );
         text
     }

@@ -5,20 +5,19 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use curtail_queueing::models::{Service as Moments, mg1, mg1_break_even};
+use curtail_report::chart::frame::Caption;
+use curtail_report::chart::heat;
+use curtail_report::chart::heat::Map;
+use curtail_report::number::{NONE, figure, or_none, three, unit_words};
+use curtail_report::page::{Page, escape, figure as figure_of};
+use curtail_report::table::Table;
 use serde::Serialize;
 
-use super::service::{Load, Service};
-use super::values::{figure, rate_words, time_words};
-use super::{ModelResult, refused};
-use crate::digits;
-use crate::exit::Stop;
-use crate::files::write_page;
-use crate::plot::axes::Caption;
-use crate::plot::format::{escape, three};
-use crate::plot::heat::{self, Map};
-use crate::plot::{FIGURE_SIZES, Page, html};
-use crate::say;
-use crate::table::row;
+use super::ModelResult;
+use super::input::{Load, Service, rate_words, time_words};
+use crate::args::number;
+use crate::exit::{Stop, bad};
+use crate::out::write_page;
 
 /// Rows of the map: fractions of today's variance.
 const VARIANCES: [f64; 7] = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5];
@@ -66,8 +65,8 @@ pub(super) struct Args {
 }
 
 fn share(text: &str) -> Result<f64, String> {
-    let read = text.parse().ok().filter(|share: &f64| *share > 0.0 && *share <= 1.0);
-    read.ok_or_else(|| "write a fraction above 0 and up to 1, such as 0.5".to_owned())
+    let write = "write a fraction above 0 and up to 1, such as 0.5";
+    number(text, |share| share > 0.0 && share <= 1.0, write)
 }
 
 /// The answer: how far the mean service time may rise in exchange for a lower variance.
@@ -111,7 +110,7 @@ struct Grid {
 pub(super) fn compute(args: &Args) -> Result<Variability, Stop> {
     let service = Service::of_server("--service-time", &args.service)?;
     let rate = args.load.rate(&service, 1)?;
-    let bad = |error| refused(format_args!("--service-time {}: {error}", args.service));
+    let bad = |error| bad!("--service-time {}: {error}", args.service);
     let Moments { mean, scv } = service.moments;
     let today = mg1(rate, service.moments).map_err(|error| bad(error.to_string()))?;
     if scv == 0.0 {
@@ -120,7 +119,7 @@ pub(super) fn compute(args: &Args) -> Result<Variability, Stop> {
         ));
     }
     let variance = scv * mean * mean;
-    let even = |variance| mg1_break_even(rate, service.moments, variance).map_err(refused);
+    let even = |variance| mg1_break_even(rate, service.moments, variance).map_err(Stop::bad);
     let break_even = args.reduce.iter().map(|&reduction| {
         let variance = variance * (1.0 - reduction);
         let longest = even(variance)?;
@@ -154,8 +153,7 @@ pub(super) fn compute(args: &Args) -> Result<Variability, Stop> {
         service: service.text,
     };
     if let Some(out) = &args.out {
-        let path = write_page(out, "variability.html", &page(&of))?;
-        say::aside(format_args!("the map is drawn in {}", path.display()));
+        write_page(out, "variability.html", &page(&of), "the map")?;
     }
     Ok(of)
 }
@@ -191,31 +189,32 @@ impl ModelResult for Variability {
             figure(self.mean_service),
             figure(self.service_scv),
             figure(self.utilization),
-            digits::unit_words(self.unit),
+            unit_words(self.unit),
             figure(self.mean_sojourn),
         );
-        let columns = [15, 18, 12, 14];
-        text += &row(&columns, ["less variance", "break-even mean", "longer", "utilization"]);
+        let mut table = Table::new(["less variance", "break-even mean", "longer", "utilization"]);
         for even in &self.break_even {
             let cells = [figure(even.mean_service), percent(even.rise), figure(even.utilization)];
-            text += &row(&columns, std::iter::once(percent(even.reduction)).chain(cells));
+            table.row(std::iter::once(percent(even.reduction)).chain(cells));
         }
+        text += &table.bare();
         text += "\nmean sojourn by variance (rows) and mean (columns) of the service; *: at most \
                  today's\n";
-        let columns = [10; 9];
+        let mut table = Table::new([""; 9]);
         let Grid { mean_service, variance, mean_sojourn, .. } = &self.heat_map;
         let cell = |sojourn: &Option<f64>| {
             let pays = sojourn.is_some_and(|sojourn| sojourn <= self.mean_sojourn * AS_FAST);
-            digits::or_none(*sojourn, figure) + if pays { "*" } else { " " }
+            or_none(*sojourn, figure) + if pays { "*" } else { " " }
         };
         for (variance, sojourns) in variance.iter().zip(mean_sojourn).rev() {
             let name = std::iter::once(figure(*variance));
-            text += &row(&columns, name.chain(sojourns.iter().map(cell)));
+            table.row(name.chain(sojourns.iter().map(cell)));
         }
         let means = mean_service.iter().map(|mean| figure(*mean) + " ");
-        text += &row(&columns, std::iter::once(String::new()).chain(means));
+        table.row(std::iter::once(String::new()).chain(means));
+        text += &table.bare();
         if mean_sojourn.iter().flatten().any(Option::is_none) {
-            let _ = writeln!(text, "\n{}: the queue grows without end", digits::NONE);
+            let _ = writeln!(text, "\n{NONE}: the queue grows without end");
         }
         text
     }
@@ -232,13 +231,10 @@ fn page(of: &Variability) -> String {
     let point =
         |(row, mean): (usize, &Option<f64>)| Some((mean.map(column).filter(on_map)?, row as f64));
     let line: Vec<(f64, f64)> = even.filter_map(point).collect();
-    let maps = FIGURE_SIZES.map(|(width, height, class, end)| {
+    let map = |size| {
+        let title = "Mean latency by mean and variance of the service";
         Some(heat::draw(&Map {
-            caption: Caption {
-                id: format!("map{end}"),
-                title: "Mean latency by mean and variance of the service".to_owned(),
-                description: of.headline(),
-            },
+            caption: Caption::new("map", size, title, of.headline()),
             name: &format!("Mean latency{unit}, by the variance of the service{square}"),
             x: (&format!("Mean service{unit}"), mean_service),
             y: ("variance", variance),
@@ -247,9 +243,9 @@ fn page(of: &Variability) -> String {
             shade: &|sojourn| 1.0 - sojourn / of.mean_sojourn,
             unknown: "endless",
             line: &line,
-            size: (width, height, class),
+            size,
         }))
-    });
+    };
     let caption = format!(
         "M/G/1 at {}, {}. Line: as fast as today. Blue: faster; orange: slower; gray: the queue grows \
          without end.",
@@ -261,7 +257,7 @@ fn page(of: &Variability) -> String {
         title: "What variance costs",
         headline: &escape(&of.headline()),
         more: "",
-        main: &html::figure(&[], maps, &caption),
+        main: &figure_of(&[], &caption, map),
     }
     .render()
 }

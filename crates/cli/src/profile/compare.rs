@@ -3,17 +3,16 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use curtail_probe::compare::{Change, Comparison, Row, Verdict, Warning, compare};
+use curtail_probe::compare::{Change, Comparison, Verdict, Warning, compare};
+use curtail_report::number::{and, count, or_none, three, three_or_none, whole_percent};
+use curtail_report::table::{Cell, Table, Tone};
 use serde::Serialize;
 
-use super::args::Args;
-use super::read;
+use super::Args;
+use super::files::profile;
 use super::table::Unit;
-use crate::exit::Stop;
-use crate::plot::format::{NONE, and, count, three, three_or_none, whole_percent};
+use crate::exit::{Stop, Typed, bad};
 use crate::say;
-use crate::table::{Group, Table, Tone};
-use crate::verdict::Typed;
 
 /// The document of `--json`.
 #[derive(Serialize)]
@@ -41,15 +40,16 @@ struct Kind {
 }
 
 pub(super) fn run(a: &Path, b: &Path, args: &Args) -> Result<ExitCode, Stop> {
-    let profiles = [read::profile(a)?, read::profile(b)?];
+    let profiles = [profile(a)?, profile(b)?];
     let compared = compare(&profiles[0], &profiles[1], args.seed.seed).ok_or_else(|| {
         let (a, b, stages) =
             (a.display(), b.display(), profiles.each_ref().map(|of| of.stages.join(", ")));
-        Stop::BadInput(format!(
+        bad!(
             "{a} and {b} have no stage in common, so they cannot be compared: {a} has {}; {b} has \
              {}",
-            stages[0], stages[1]
-        ))
+            stages[0],
+            stages[1]
+        )
     })?;
     let of_warning = |warning: &Warning| Typed::new(*warning, warning_text(warning));
     let warnings: Vec<_> = compared.warnings.iter().map(of_warning).collect();
@@ -65,7 +65,7 @@ pub(super) fn run(a: &Path, b: &Path, args: &Args) -> Result<ExitCode, Stop> {
         let verdict = Typed::new(Kind { kind }, headline);
         let (compared, warnings) = (&compared, &warnings[..]);
         let document = Document { a: side_a, b: side_b, compared, verdict, warnings };
-        say::result(crate::json(&document)?)?;
+        say::result(say::json(&document)?)?;
     } else {
         warnings.iter().for_each(|of| say::aside(format_args!("warning: {}", of.text)));
         let color = say::colored(&std::io::stdout());
@@ -110,32 +110,29 @@ fn interval(ends: [f64; 2]) -> String {
 
 /// Renders the total, then the stages.
 fn table(compared: &Comparison) -> Table {
-    let head =
-        [("", ""), ("A", ""), ("B", ""), ("B over A", ""), ("95 % interval", ""), ("B is", "")];
-    let head = head.map(|(name, unit)| (name.to_owned(), unit.to_owned()));
-    let group = |of: &Row| {
+    let mut table = Table::new(["", "A", "B", "B over A", "95 % interval", "B is"]);
+    for of in [&compared.total].into_iter().chain(&compared.stages) {
         let unit = Unit::of(of.mean_ns.a);
+        table.group(&of.name);
         let figures =
             [("mean", of.mean_ns), ("sd", of.sd_ns), ("p50", of.p50_ns), ("p99", of.p99_ns)];
-        let row = |(name, change): (&str, Change)| {
+        for (name, change) in figures {
             let tone = match change.verdict {
                 Verdict::Better => Tone::Best,
                 Verdict::Worse => Tone::Heading,
                 _ => Tone::Faint,
             };
-            vec![
-                (format!("{name}, {}", unit.name), Tone::Plain),
-                (unit.bare(change.a), Tone::Plain),
-                (unit.bare(change.b), Tone::Plain),
-                (three_or_none(Some(change.ratio)), Tone::Plain),
-                (change.ratio_ci95.map_or(NONE.to_owned(), interval), Tone::Plain),
-                (words(change.verdict).to_owned(), tone),
-            ]
-        };
-        Group { heading: of.name.clone(), rows: figures.map(row).to_vec() }
-    };
-    let groups = [&compared.total].into_iter().chain(&compared.stages).map(group);
-    Table { head: head.to_vec(), groups: groups.collect() }
+            table.row([
+                format!("{name}, {}", unit.name).into(),
+                unit.bare(change.a).into(),
+                unit.bare(change.b).into(),
+                three_or_none(Some(change.ratio)).into(),
+                or_none(change.ratio_ci95, interval).into(),
+                Cell::new(words(change.verdict), tone),
+            ]);
+        }
+    }
+    table
 }
 
 /// Notes on stages that only one profile has, and on the error rate of the intervals.

@@ -1,19 +1,19 @@
-//! Writes the files of `--out`: the profile, its page, whole requests, and samples for `file:`
-//! distributions.
+//! The files of `--out`: the profile, its page, whole requests, and samples for `file:` distributions;
+//! and saved profiles that are read again.
 
-use std::fs;
-use std::io;
-use std::path::Path;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use curtail_columns::{Kind, Row, Schema, Writer};
-use curtail_probe::profile::{Profile, Whole};
+use curtail_dist::read_text;
+use curtail_probe::profile::{Profile, Traced, Whole};
 use curtail_probe::rank::{Ranking, total_ns};
+use curtail_report::columns::{Kind, Row, Schema, Writer};
 
-use super::args::Args;
-use super::read::PROFILE;
-use super::{page, read};
-use crate::exit::Stop;
-use crate::load::out::{make_directory, remove, write_whole};
+use super::Args;
+use super::page;
+use crate::exit::{Stop, bad};
+use crate::out::Folder;
 use crate::say;
 
 const PAGE: &str = "profile.html";
@@ -28,80 +28,46 @@ fn is_ours(name: &str) -> bool {
         || (name.starts_with("stage-") && name.ends_with(".txt"))
 }
 
-/// Creates the directory of `--out` before the measurement. If the directory contains a profile,
-/// empties it if `--force` is set, and otherwise returns an error. Never empties the directory of
-/// `shown`, the profile that is being displayed.
-pub(super) fn prepare(args: &Args, shown: Option<&Path>) -> Result<(), Stop> {
-    let Some(out) = &args.out else { return Ok(()) };
-    make_directory(out)?;
-    let place = out.display();
-    let unwritable = |error: io::Error| {
-        Stop::Lacking(format!("--out {place}: {error}; give a writable directory"))
-    };
+/// Creates the directory of `--out` before the measurement. Never empties the directory of `shown`,
+/// the profile that is being displayed.
+pub(super) fn prepare(args: &Args, shown: Option<&Path>) -> Result<Option<Folder>, Stop> {
+    let Some(out) = &args.out else { return Ok(None) };
     let same = |path: &Path| {
-        let [there, shown] = [out.join(PROFILE), read::file(path)].map(fs::canonicalize);
+        let [there, shown] = [out.join(PROFILE), file(path)].map(fs::canonicalize);
         there.ok().is_some_and(|there| shown.is_ok_and(|shown| shown == there))
     };
     if shown.is_some_and(same) {
-        return Err(Stop::BadInput(format!(
-            "--out {place}: the profile is read from it; give another directory"
-        )));
+        let out = out.display();
+        return Err(bad!("--out {out}: the profile is read from it; give another directory"));
     }
-    for entry in fs::read_dir(out).map_err(unwritable)? {
-        let entry = entry.map_err(unwritable)?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        match is_ours(&name) {
-            false => {}
-            true if args.force => remove(&entry.path()).map_err(unwritable)?,
-            true => {
-                return Err(Stop::BadInput(format!(
-                    "--out {place}: it contains {name} of another profile; give another directory, \
-                     or --force to overwrite it"
-                )));
-            }
-        }
-    }
-    // Only creating a file shows that the directory is writable.
-    tempfile::tempfile_in(out).map(drop).map_err(unwritable)
+    Folder::open(out, args.force, "profile", is_ours)?.writable().map(Some)
 }
 
-/// Writes all files. The error names the files that could not be written, and the reasons.
-pub(super) fn write(profile: &Profile, ranking: &Ranking, args: &Args) -> Result<(), Stop> {
-    let Some(out) = &args.out else { return Ok(()) };
-    let saved = serde_json::to_string(profile).map_err(io::Error::from);
-    let mut files = vec![
-        (PROFILE.to_owned(), saved),
-        (PAGE.to_owned(), Ok(page::render(profile, ranking))),
-        (CSV.to_owned(), csv(profile)),
-    ];
-    files.extend(page::stages(profile, ranking).map(|svg| (PICTURE.to_owned(), Ok(svg))));
+/// Writes all files.
+pub(super) fn write(folder: Folder, profile: &Profile, ranking: &Ranking) -> Result<(), Stop> {
+    let mut folder = folder;
+    folder.write(PROFILE, |file| {
+        serde_json::to_writer(&mut *file, profile)?;
+        writeln!(file)
+    });
+    folder.write_text(PAGE, Some(page::render(profile, ranking)));
+    folder.write_text(PICTURE, page::stages(profile, ranking));
     // A distribution needs at least one sample.
     if !profile.sampled.is_empty() {
-        let total = samples("the total", &profile.sampled, total_ns);
-        files.push((TOTAL.to_owned(), Ok(total)));
-        for (at, file) in stage_files(profile).into_iter().enumerate() {
-            let text = samples(&profile.stages[at], &profile.sampled, |of| of.stages_ns[at]);
-            files.push((file, Ok(text)));
+        folder.write(TOTAL, |file| samples(file, "the total", &profile.sampled, total_ns));
+        for (at, name) in stage_files(profile).iter().enumerate() {
+            let of = &profile.stages[at];
+            let stage = |whole: &Whole| whole.stages_ns[at];
+            folder.write(name, |file| samples(file, of, &profile.sampled, stage));
         }
     }
-    let written = files.into_iter().map(|(name, text)| {
-        let path = out.join(&name);
-        let written = text.and_then(|text| write_whole(&path, &text, args.force));
-        written.map_err(|error| format!("cannot write {}: {error}", path.display()))
-    });
+    folder.write(CSV, |file| table(profile, Writer::csv(file, &schema(profile))?));
     #[cfg(feature = "parquet")]
-    let written = written.chain([{
-        let path = out.join(PARQUET);
-        let written = parquet(profile).and_then(|bytes| fs::write(&path, bytes));
-        written.map_err(|error| format!("cannot write {}: {error}", path.display()))
-    }]);
-    let errors: Vec<String> = written.filter_map(Result::err).collect();
-    if errors.is_empty() {
-        say::aside(format_args!("the report is {}", out.join(PAGE).display()));
-        return Ok(());
-    }
-    let errors = errors.join("\n  ");
-    Err(Stop::Lacking(format!("{errors}\n  the report on standard output is complete")))
+    folder.write(PARQUET, |file| table(profile, Writer::parquet(file, &schema(profile))?));
+    let page = folder.path(PAGE);
+    folder.finish()?;
+    say::aside(format_args!("the report is {}", page.display()));
+    Ok(())
 }
 
 /// Returns a file name for each stage. Characters other than ASCII letters and digits become `-`,
@@ -120,11 +86,15 @@ fn stage_files(profile: &Profile) -> Vec<String> {
     names
 }
 
-/// Formats durations, one per line, in the format of `file:` distributions.
-fn samples(of: &str, wholes: &[Whole], duration: impl Fn(&Whole) -> u64) -> String {
-    let mut text = format!("# {of}: {} requests, chosen at random\n", wholes.len());
-    wholes.iter().for_each(|whole| text += &format!("{}ns\n", duration(whole)));
-    text
+/// Writes durations, one per line, in the format of `file:` distributions.
+fn samples(
+    file: &mut dyn Write,
+    of: &str,
+    wholes: &[Whole],
+    duration: impl Fn(&Whole) -> u64,
+) -> io::Result<()> {
+    writeln!(file, "# {of}: {} requests, chosen at random", wholes.len())?;
+    wholes.iter().try_for_each(|whole| writeln!(file, "{}ns", duration(whole)))
 }
 
 /// The columns of the table of whole requests.
@@ -150,15 +120,50 @@ fn rows(profile: &Profile) -> Vec<Row> {
     all.map(row).collect()
 }
 
-fn csv(profile: &Profile) -> io::Result<String> {
-    let mut csv = Writer::csv(Vec::new(), &schema(profile))?;
-    csv.write(&rows(profile))?;
-    String::from_utf8(csv.finish()?).map_err(io::Error::other)
+/// Writes the table of whole requests.
+fn table<W: Write + Send>(profile: &Profile, mut to: Writer<W>) -> io::Result<()> {
+    to.write(&rows(profile))?;
+    to.finish().map(drop)
 }
 
-#[cfg(feature = "parquet")]
-fn parquet(profile: &Profile) -> io::Result<Vec<u8>> {
-    let mut parquet = Writer::parquet(Vec::new(), &schema(profile))?;
-    parquet.write(&rows(profile))?;
-    parquet.finish()
+/// Name of the file of a saved profile.
+const PROFILE: &str = "profile.json";
+
+/// Reads a profile from its file, or from the directory that contains it.
+pub(super) fn profile(path: &Path) -> Result<Profile, Stop> {
+    let file = file(path);
+    let text = read_text(&file).map_err(|error| match path.is_dir() && !file.exists() {
+        true => bad!(
+            "{}: it contains no {PROFILE}; give the directory of curtail profile --out",
+            path.display()
+        ),
+        false => Stop::BadInput(error.to_string()),
+    })?;
+    parsed(&text)
+        .map_err(|why| bad!("{}: {why}; give the output of curtail profile --out", file.display()))
+}
+
+/// Returns the path of a profile's file.
+fn file(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join(PROFILE) } else { path.to_owned() }
+}
+
+/// Parses a profile, or returns the reason why it is not one.
+fn parsed(text: &str) -> Result<Profile, String> {
+    let profile: Profile =
+        serde_json::from_str(text).map_err(|error| format!("it is not a profile: {error}"))?;
+    profile.check().map_err(|why| format!("it is inconsistent: {why}"))?;
+    match profile.windows.is_empty() {
+        true => Err("it has no windows, so it has no requests".to_owned()),
+        false => Ok(plain(profile)),
+    }
+}
+
+/// Escapes control characters, because names come from files, processes and traces.
+pub(super) fn plain(mut profile: Profile) -> Profile {
+    let reasons = profile.lost.iter_mut().map(|lost| &mut lost.reason);
+    let reasons = reasons.chain(profile.traces.iter_mut().flat_map(Traced::texts));
+    let names = profile.stages.iter_mut().chain(reasons).chain([&mut profile.target]);
+    names.for_each(|name| *name = say::plain(&name.replace('\n', " ")));
+    profile
 }

@@ -5,9 +5,8 @@ use std::path::Path;
 use curtail_probe::app::App;
 use curtail_probe::profile::Profile;
 
-use crate::args::within;
-use crate::exit::Stop;
-use crate::load::{percent, span};
+use crate::args::{percent, span_from, within};
+use crate::exit::{Stop, bad};
 
 /// Flags that choose the server to profile, and how to stamp its requests.
 #[derive(clap::Args)]
@@ -57,10 +56,7 @@ pub(crate) enum Sampling {
 
 /// Parses the length of a slice. The minimum is 10 ms, because attaching takes milliseconds.
 fn slice(text: &str) -> Result<u64, String> {
-    span(text).and_then(|ns| match ns {
-        10_000_000.. => Ok(ns),
-        _ => Err("a slice must be at least 10ms".to_owned()),
-    })
+    span_from(10_000_000, "a slice must be at least 10ms", text)
 }
 
 fn sampling(text: &str) -> Result<Sampling, String> {
@@ -93,10 +89,10 @@ fn app(asked: Option<&str>, process: &str) -> Result<(App, bool), Stop> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         let known: Vec<_> = App::built_in().collect();
         let known = known.join(", ");
-        Stop::BadInput(format!("--app {asked}: {error}; give {known}, none, or a TOML file"))
+        bad!("--app {asked}: {error}; give {known}, none, or a TOML file")
     })?;
     let read = App::parse(&text).map(|app| (app, false));
-    read.map_err(|error| Stop::BadInput(format!("{}: {error}", path.display())))
+    read.map_err(|error| bad!("{}: {error}", path.display()))
 }
 
 /// Profiles the server that the arguments name. The returned flag is true if a signal ended the
@@ -118,13 +114,13 @@ mod live {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
-    use curtail_jitter::machine::LocalLeaf;
+    use curtail_machine::LocalLeaf;
     use curtail_probe::live::{LiveError, Options, Session, Target};
 
     use super::{App, Profile, Sampling, ServerArgs, Stop, app};
-    use crate::progress::spinner;
+    use crate::exit::{bad, lacking};
+    use crate::run::{Termination, spinner};
     use crate::say;
-    use crate::signals::Termination;
 
     pub(in super::super) fn measure(
         args: &ServerArgs,
@@ -179,19 +175,17 @@ mod live {
             return Ok(pid);
         }
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port.unwrap_or_default()));
-        let leaf = LocalLeaf::find(address).map_err(|error| {
-            Stop::BadInput(format!("--port: {error}; see `ss -ltnp`, and run this as root"))
-        })?;
+        let leaf = LocalLeaf::find(address)
+            .map_err(|error| bad!("--port: {error}; see `ss -ltnp`, and run this as root"))?;
         Ok(leaf.processes[0].cast_unsigned())
     }
 
     /// Sets `stop` when a signal arrives. The profile measured up to then is still shown.
     fn interrupt(stop: &Arc<AtomicBool>) -> Result<(), Stop> {
-        let lacking = |error| Stop::Lacking(format!("cannot handle signals: {error}"));
+        let lacking = |error| lacking!("cannot handle signals: {error}");
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(lacking)?;
-        let mut signals =
-            runtime.block_on(async { Termination::listen_at_terminal() }).map_err(lacking)?;
+        let mut signals = runtime.block_on(async { Termination::listen_at_terminal() })?;
         let stop = Arc::clone(stop);
         let wait = move || {
             runtime.block_on(signals.next());

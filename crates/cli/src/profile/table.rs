@@ -1,16 +1,14 @@
 //! The report as text: the ranking, the stage to start with, likely causes with their knobs, and
-//! the cost of measuring.
+//! notes on the cost of measuring and on how far trace spans can be trusted.
 
 use curtail_probe::causes::{Cause, Pressure};
 use curtail_probe::knobs::Knob;
-use curtail_probe::profile::Profile;
+use curtail_probe::profile::{Profile, Skew, Traced, UncertainTime};
 use curtail_probe::rank::{Guide, Ranking, SHARE_MIN, Spread, Stage};
+use curtail_report::number::{and, count, or_none, three_or_none, whole_percent};
+use curtail_report::table::Table;
 
-use super::spans;
-use crate::plot::format::{NONE, and, count, three_or_none, whole_percent};
-use crate::progress;
 use crate::say;
-use crate::table::Table;
 
 /// The unit of times in a report, chosen by the mean of the total.
 #[derive(Clone, Copy)]
@@ -39,7 +37,7 @@ impl Unit {
 }
 
 pub(super) fn text(profile: &Profile, ranking: &Ranking) -> String {
-    let (color, width) = (say::colored(&std::io::stdout()), progress::width().clamp(40, 100));
+    let (color, width) = (say::colored(&std::io::stdout()), say::width().clamp(40, 100));
     let fill = |text: &str, indent: &str, first: &str| {
         let options = textwrap::Options::new(width).subsequent_indent(indent);
         textwrap::fill(&format!("{first}{text}"), options) + "\n"
@@ -88,10 +86,8 @@ pub(super) fn summary(profile: &Profile, ranking: &Ranking) -> String {
 pub(super) fn table(ranking: &Ranking) -> Table {
     let unit = Unit::of(ranking.total.mean_ns);
     let ns = |ns: f64| unit.bare(ns);
-    let interval = |of: &Stage| match of.variance_share_ci95 {
-        Some(ends) => ends.map(whole_percent).join(" to "),
-        None => NONE.to_owned(),
-    };
+    let interval =
+        |of: &Stage| or_none(of.variance_share_ci95, |ends| ends.map(whole_percent).join(" to "));
     let row = |of: &Stage| {
         let Spread { mean_ns, sd_ns, cv, p50_ns, p99_ns } = of.spread;
         [
@@ -99,7 +95,7 @@ pub(super) fn table(ranking: &Ranking) -> Table {
             whole_percent(of.variance_share),
             interval(of),
             whole_percent(of.own_share),
-            of.excess_share.map_or(NONE.to_owned(), whole_percent),
+            or_none(of.excess_share, whole_percent),
             whole_percent(of.mean_share),
             ns(mean_ns),
             ns(sd_ns),
@@ -108,17 +104,6 @@ pub(super) fn table(ranking: &Ranking) -> Table {
             unit.bare(p99_ns),
         ]
     };
-    let mut rows: Vec<_> = ranking.stages.iter().map(row).collect();
-    let Spread { mean_ns, sd_ns, cv, p50_ns, p99_ns } = ranking.total;
-    let [empty, also_empty, last] = [const { String::new() }; 3];
-    let whole = whole_percent(1.0 - ranking.unattributed_share);
-    let mean: f64 = ranking.stages.iter().map(|of| of.mean_share).sum();
-    let end =
-        [ns(mean_ns), ns(sd_ns), three_or_none(Some(cv)), unit.bare(p50_ns), unit.bare(p99_ns)];
-    let [mean_ns, sd_ns, cv, p50, p99] = end;
-    let mean = whole_percent(mean);
-    let total = "total".to_owned();
-    rows.push([total, whole, empty, also_empty, last, mean, mean_ns, sd_ns, cv, p50, p99]);
     let head = [
         ("stage", ""),
         ("variance", "share"),
@@ -132,14 +117,24 @@ pub(super) fn table(ranking: &Ranking) -> Table {
         ("p50", unit.name),
         ("p99", unit.name),
     ];
-    Table::plain(head, rows)
+    let mut table = Table::with_units(head);
+    ranking.stages.iter().for_each(|of| table.row(row(of)));
+    let Spread { mean_ns, sd_ns, cv, p50_ns, p99_ns } = ranking.total;
+    let mean: f64 = ranking.stages.iter().map(|of| of.mean_share).sum();
+    let whole = whole_percent(1.0 - ranking.unattributed_share);
+    let [total, none] = ["total".to_owned(), String::new()];
+    let shares = [total, whole, none.clone(), none.clone(), none, whole_percent(mean)];
+    let times =
+        [ns(mean_ns), ns(sd_ns), three_or_none(Some(cv)), unit.bare(p50_ns), unit.bare(p99_ns)];
+    table.row(shares.into_iter().chain(times));
+    table
 }
 
 /// A sentence on the stages to which the mean and the variance point.
 pub(super) fn guide(ranking: &Ranking) -> String {
     let percent = |name: &str, of: fn(&Stage) -> f64| {
         let stage = ranking.stages.iter().find(|stage| stage.name == name);
-        stage.map_or(NONE.to_owned(), |stage| whole_percent(of(stage)))
+        or_none(stage, |stage| whole_percent(of(stage)))
     };
     let mean = |name: &str| percent(name, |of| of.mean_share);
     let variance = |name: &str| percent(name, |of| of.variance_share);
@@ -226,7 +221,7 @@ pub(super) fn next(ranking: &Ranking) -> String {
 /// trusted.
 pub(super) fn notes(profile: &Profile, ranking: &Ranking) -> Vec<String> {
     let unit = Unit::of(ranking.total.mean_ns);
-    let notes = |of| spans::notes(of, ranking, |ns| unit.with(ns));
+    let notes = |of| trust(of, ranking, |ns| unit.with(ns));
     let of_spans = profile.traces.iter().flat_map(notes);
     cost(profile).into_iter().chain(lost(profile)).chain(of_spans).collect()
 }
@@ -255,4 +250,63 @@ fn lost(profile: &Profile) -> Option<String> {
     let lost = profile.lost.iter().filter(|of| of.count > 0);
     let lost = and(lost.map(|of| format!("{} ({})", count(of.count), of.reason)));
     (!lost.is_empty()).then(|| format!("not seen: {lost}"))
+}
+
+/// Maximum number of list items that are shown.
+const SHOWN_MAX: usize = 5;
+/// A ranking depends on clock corrections if they change a share by more than this.
+const DEPENDS: f64 = 0.05;
+
+/// Returns notes on how far spans can be trusted: clock offsets, times that may belong to another
+/// stage, and figures that depend on them. `time` formats nanoseconds.
+fn trust(of: &Traced, ranking: &Ranking, time: impl Fn(f64) -> String) -> Vec<String> {
+    let clock = |of: &Skew| {
+        let Skew { caller, callee, ahead_ns, within_ns, calls, is_steady } = of;
+        let (apart, within) = (time(ahead_ns.unsigned_abs() as f64), time(*within_ns as f64));
+        let way = if *ahead_ns < 0 { "behind" } else { "ahead of" };
+        match is_steady {
+            true => {
+                format!("{callee} is {apart} {way} {caller} (± {within}, {} calls)", count(*calls))
+            }
+            false => {
+                format!(
+                    "the offset of {callee} from {caller} changes, so each call was corrected \
+                     separately"
+                )
+            }
+        }
+    };
+    let uncertain = |of: &UncertainTime| {
+        let UncertainTime { stage, why, spans, mean_ns, variance_share } = of;
+        let name = ranking.stages.iter().find(|of| of.at == *stage).map_or("", |of| &of.name);
+        let (mean, share) = (time(*mean_ns), whole_percent(variance_share.max(0.0)));
+        let (why, spans) = (why.text(), count(*spans));
+        format!(
+            "{name}: up to {mean} per request and {share} of the variance ({why}, {spans} spans)"
+        )
+    };
+    let share = |of: &Stage| of.uncorrected_share.unwrap_or(of.variance_share);
+    let depends = |of: &&Stage| (share(of) - of.variance_share).abs() > DEPENDS;
+    let moved = |of: &Stage| {
+        let (without, with) = (whole_percent(share(of)), whole_percent(of.variance_share));
+        format!("{} ({without} without, {with} with)", of.name)
+    };
+    let listed = [
+        ("clocks differ, and were corrected: ", shown(of.clocks.iter().map(clock))),
+        (
+            "the correction changes the variance of ",
+            shown(ranking.stages.iter().filter(depends).map(moved)),
+        ),
+        ("self time that may belong to another stage: ", shown(of.uncertain.iter().map(uncertain))),
+    ];
+    let listed = listed.into_iter().filter(|(_, list)| !list.is_empty());
+    listed.map(|(what, list)| what.to_owned() + &list).collect()
+}
+
+fn shown(list: impl Iterator<Item = String>) -> String {
+    let mut list: Vec<String> = list.collect();
+    let more = list.len().saturating_sub(SHOWN_MAX);
+    list.truncate(SHOWN_MAX);
+    list.extend((more > 0).then(|| format!("{} more", count(more as u64))));
+    and(list)
 }

@@ -12,8 +12,8 @@ use curtail_probe::traces::{Limits, Traces, TracesError};
 use flate2::read::MultiGzDecoder;
 
 use crate::args::within;
-use crate::exit::Stop;
-use crate::plot::format::and;
+use crate::exit::{Stop, bad, lacking};
+use curtail_report::number::and;
 
 mod listen;
 
@@ -63,23 +63,22 @@ pub(super) fn profile(args: &TraceArgs, duration_ns: Option<u64>) -> Result<(Pro
     let (spans, _) = traces.counts();
     let profile = traces.profile(args.root.as_deref(), args.operations as usize);
     let profile = profile.map_err(|error| match error {
-        TracesError::Empty if args.otlp.is_some() => Stop::Lacking(format!(
+        TracesError::Empty if args.otlp.is_some() => lacking!(
             "no span arrived ({spans}); set OTEL_EXPORTER_OTLP_ENDPOINT of the exporters to this \
              address"
-        )),
-        TracesError::Empty => Stop::BadInput(format!(
+        ),
+        TracesError::Empty => bad!(
             "{}: {error}; export some first",
             and(args.traces.iter().map(|path| path.display().to_string()))
-        )),
-        error => Stop::BadInput(format!("--root: {error}")),
+        ),
+        error => bad!("--root: {error}"),
     })?;
     Ok((profile, is_interrupted))
 }
 
 /// Adds the spans of a file.
 fn read(path: &Path, traces: &mut Traces) -> Result<(), Stop> {
-    let refused =
-        |why: &dyn std::fmt::Display| Stop::BadInput(format!("{}: {why}", path.display()));
+    let refused = |why: &dyn std::fmt::Display| bad!("{}: {why}", path.display());
     let source: Box<dyn Read> = match path.to_str() {
         Some("-") => Box::new(io::stdin()),
         _ => Box::new(
@@ -116,4 +115,71 @@ fn bounded(source: impl Read, max: u64) -> io::Result<Vec<u8>> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    const LINE: &str = r#"{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"ID","spanId":"1","name":"get",
+     "startTimeUnixNano":"5","endTimeUnixNano":"9"}]}]}]}"#;
+
+    pub(super) fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+        gzip.write_all(bytes).expect("memory");
+        gzip.finish().expect("memory")
+    }
+
+    fn file(bytes: &[u8]) -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().expect("a place for files");
+        file.write_all(bytes).expect("room");
+        file
+    }
+
+    fn of(files: &[&Path]) -> TraceArgs {
+        let traces = files.iter().map(|path| path.to_path_buf()).collect();
+        TraceArgs { traces, operations: 12, ..TraceArgs::default() }
+    }
+
+    fn refused(args: &TraceArgs) -> String {
+        match profile(args, None) {
+            Err(Stop::BadInput(why)) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn files_add_up_packed_or_not() {
+        let lines = [LINE.replace("ID", "a"), LINE.replace("ID", "b")].join("\n");
+        let packed = gzip(LINE.replace("ID", "c").as_bytes());
+        let (plain, packed) = (file(lines.as_bytes()), file(&packed));
+        let args = of(&[plain.path(), packed.path()]);
+        let (profile, is_interrupted) = profile(&args, None).expect("traces");
+        assert_eq!((profile.requests(), is_interrupted), (3, false));
+        assert_eq!(profile.stages, ["unknown_service: get"]);
+    }
+
+    #[test]
+    fn errors_name_the_file_and_the_place() {
+        let bad = file(LINE.replace("ID", "a").replace("\"9\"", "\"later\"").as_bytes());
+        let why = refused(&of(&[bad.path()]));
+        assert!(why.starts_with(&bad.path().display().to_string()), "{why}");
+        assert!(why.contains("later") && why.contains("line 2"), "{why}");
+        assert!(refused(&of(&[Path::new("/nowhere")])).starts_with("/nowhere: "));
+        let empty = file(br#"{"resourceSpans":[]}"#);
+        assert!(refused(&of(&[empty.path()])).contains("no trace"));
+        let good = file(LINE.replace("ID", "a").as_bytes());
+        let args = TraceArgs { root: Some("get".to_owned()), ..of(&[good.path()]) };
+        let why = refused(&args);
+        assert!(why.contains("--root: ") && why.contains("`unknown_service: get` (1)"), "{why}");
+    }
+
+    #[test]
+    fn decompressed_size_is_bounded() {
+        let packed = gzip(&[0; 1_001]);
+        assert!(unzip(&packed, 1_000).expect_err("too long").to_string().contains("1000 bytes"));
+        assert_eq!(unzip(&packed, 1_001).expect("fits").len(), 1_001);
+    }
+}

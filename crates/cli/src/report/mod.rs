@@ -1,21 +1,24 @@
 //! `curtail report`: compares load runs.
 
 mod page;
-mod read;
 mod run;
-mod table;
 #[cfg(test)]
 mod tests;
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use curtail_load::Percentiles;
+use run::{Figures, Run};
 use serde::Serialize;
 
-use crate::exit::Stop;
-use crate::load::out::{LOG, RESULT, write_whole};
+use crate::args::Json;
+use crate::exit::{Stop, bad, lacking};
+use crate::load::out::{LOG, RESULT};
+use crate::load::table::{BOUNDS, bounded, line, times as latencies};
+use crate::out::write_whole;
 use crate::say;
-use run::{Figures, Run};
 
 /// Compare load runs: percentiles side by side, with ratios to the first run.
 ///
@@ -36,9 +39,8 @@ pub(crate) struct Args {
     /// Overwrite the page
     #[arg(long, requires = "out")]
     force: bool,
-    /// Print one JSON document on stdout
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Json,
 }
 
 /// The document of `--json`.
@@ -53,7 +55,7 @@ fn is_read(place: &Path, runs: &[PathBuf]) -> bool {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
-    let runs: Vec<Run> = args.runs.iter().map(|path| read::run(path)).collect::<Result<_, _>>()?;
+    let runs: Vec<Run> = args.runs.iter().map(|path| run::read(path)).collect::<Result<_, _>>()?;
     let figures = Figures::of(&runs);
     if let Some(out) = &args.out {
         let why = match out.canonicalize() {
@@ -65,22 +67,74 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
             _ => "",
         };
         if !why.is_empty() {
-            return Err(Stop::BadInput(format!("--out {}: {why}", out.display())));
+            return Err(bad!("--out {}: {why}", out.display()));
         }
     }
     // Print the table even if the page cannot be written, and write the page even if stdout is
     // closed.
-    let printed = match args.json {
-        true => say::result(crate::json(&Document { runs: &figures })?),
-        false => say::result(say::plain(&table::text(&figures))),
-    };
+    let document = Document { runs: &figures };
+    let printed = say::answer(args.output.json, &document, || say::plain(&text(&figures)));
     if let Some(out) = &args.out {
-        write_whole(out, &page::render(&runs, &figures), true).map_err(|error| {
+        let page = page::render(&runs, &figures);
+        write_whole(out, true, |file| writeln!(file, "{}", page.trim_end())).map_err(|error| {
             let out = out.display();
-            Stop::Lacking(format!(
-                "cannot write {out}: {error}; free some space, or give another --out"
-            ))
+            lacking!("cannot write {out}: {error}; free some space, or give another --out")
         })?;
     }
     printed.map(|()| ExitCode::SUCCESS)
+}
+
+/// Renders a line about each run, and the table.
+fn text(all: &[Figures]) -> String {
+    let mut text: String = all.iter().map(|figures| about(figures) + "\n").collect();
+    text.push('\n');
+    let mut table = latencies("latency");
+    let mut line = |name: &str, cells: &[Option<String>]| line(&mut table, name, cells);
+    for figures in all {
+        line(&figures.name, &bounded(&figures.latency_ns, &figures.latency_at_least));
+        if let Some(ratios) = figures.ratio_to_first {
+            line("", &ratios.each().map(|ratio| ratio.map(times)));
+        }
+        if let Some(sure) = figures.ratio_ci95.filter(Percentiles::any) {
+            let known = |[low, high]: [f64; 2]| format!("×{low:.2}–{high:.2}");
+            line("95 % CI", &sure.each().map(|interval| interval.map(known)));
+        }
+    }
+    text += &table.bare();
+    if all.iter().any(|figures| figures.ratio_to_first.is_some()) {
+        text += &format!("\n×: relative to {}", all[0].name);
+    }
+    if all.iter().any(|figures| !figures.latency_at_least.is_empty()) {
+        text += &format!("\n{BOUNDS}");
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// Formats a ratio: `×1.25`.
+pub(super) fn times(ratio: f64) -> String {
+    format!("×{ratio:.2}")
+}
+
+/// A line about a run. If the run is not valid, the reasons are below it.
+fn about(figures: &Figures) -> String {
+    let mut parts = Vec::new();
+    parts.extend(figures.target.clone());
+    parts.extend((figures.closed_loop == Some(true)).then(|| "closed loop".to_owned()));
+    parts.extend(figures.offered_rate.map(|rate| format!("offered {rate:.1}/s")));
+    parts.extend(figures.achieved_rate.map(|rate| format!("achieved {rate:.1}/s")));
+    parts.extend(figures.requests.map(|requests| format!("{requests} requests")));
+    parts.extend(figures.errors.map(|errors| format!("{errors} without a good response")));
+    if figures.target.is_none() {
+        parts.push("latencies only, so its validity is unknown".to_owned());
+    }
+    let mut text = format!("{}: {}", figures.name, parts.join(", "));
+    for why in figures.reasons() {
+        let _ = write!(text, "\n  invalid: {why}");
+    }
+    if figures.closed_loop == Some(true) {
+        text += "\n  closed loop: the latencies exclude the wait of requests that would arrive \
+                 while connections are busy";
+    }
+    text
 }

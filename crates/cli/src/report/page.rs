@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 
 use curtail_load::Summary;
+use curtail_report::chart::distribution::{Latencies, Share, chart};
+use curtail_report::number::{count, or_none, three, three_or_none};
+use curtail_report::page::{Page, escape, figure, or_nothing};
+use curtail_report::policy::{Look, look};
+use curtail_report::table::{Cell, Table, Tone};
 
 use super::run::{Figures, Run};
-use super::table::times;
-use crate::plot::distribution::{Latencies, Share, chart};
-use crate::plot::format::{NONE, count, escape, three, three_or_none};
-use crate::plot::palette::{Look, look};
-use crate::plot::{FIGURE_SIZES, Page, html};
+use super::times;
 
 /// Colors in the order in which they are assigned to curves. The most distinct colors come first.
 const COLORS: [usize; 8] = [1, 3, 4, 2, 5, 7, 6, 0];
@@ -72,34 +73,30 @@ fn headline(figures: &[Figures]) -> String {
 }
 
 fn distributions(runs: &[Run]) -> String {
-    let looks = || COLORS.iter().cycle().map(|color| look(*color));
-    let curve = |(run, look): (&'_ Run, Look)| (run.name.clone(), look);
-    let named: Vec<(String, Look)> = runs.iter().zip(looks()).map(curve).collect();
-    let latencies: Vec<Latencies<'_>> = runs
-        .iter()
-        .zip(looks())
-        .map(|(run, look)| {
-            let (counted, withheld) = (&run.all, run.withheld());
-            Latencies { name: &run.name, look, counted, withheld }
-        })
-        .collect();
-    let charts = FIGURE_SIZES.map(|(width, height, class, end)| {
-        chart(&format!("ccdf{end}"), &latencies, Share::Above, ((width, height), class))
+    let curves = runs.iter().zip(COLORS.iter().cycle().map(|color| look(*color)));
+    let named: Vec<(String, Look)> =
+        curves.clone().map(|(run, look)| (run.name.clone(), look)).collect();
+    let latencies = curves.map(|(run, look)| {
+        let (counted, withheld) = (&run.all, run.withheld());
+        Latencies { name: &run.name, look, counted, withheld }
     });
+    let latencies: Vec<Latencies<'_>> = latencies.collect();
     let caption = "<b>Figure 1.</b> The share of requests that took longer than a given time; \
                    further left is better. Both scales are logarithmic. The slowest 10 requests of \
                    each run depend on chance and are not drawn.";
-    match html::figure(&named, charts, caption) {
-        none if none.is_empty() => {
-            r#"<p class="nothing">Too few good responses for a distribution.</p>"#.to_owned()
-        }
-        figure => figure,
-    }
+    let figure = figure(&named, caption, |size| chart("ccdf", &latencies, Share::Above, size));
+    or_nothing(figure, "Too few good responses for a distribution.")
 }
 
 fn table(figures: &[Figures]) -> String {
-    let known = |of: Option<u64>| of.map_or_else(|| NONE.to_owned(), count);
-    let mut rows = String::new();
+    let counts = [
+        ("Offered", "requests/s"),
+        ("Achieved", "requests/s"),
+        ("Measured", "requests"),
+        ("Errors", "requests"),
+    ];
+    let names = Summary::<u64>::NAMES.map(|name| (name, "ms"));
+    let mut table = Table::with_units([("Run", "")].into_iter().chain(names).chain(counts));
     for figures in figures {
         let times_ms = figures.latency_ns.each().map(|ns| ns.map(|ns| ns as f64 / 1e6));
         let offered = match figures.closed_loop {
@@ -107,36 +104,25 @@ fn table(figures: &[Figures]) -> String {
             _ => three_or_none(figures.offered_rate),
         };
         let achieved = three_or_none(figures.achieved_rate);
-        let counts = [offered, achieved, known(figures.requests), known(figures.errors)];
+        let [requests, errors] = [figures.requests, figures.errors].map(|of| or_none(of, count));
+        let counts = [offered, achieved, requests, errors];
         let mut cells = times_ms.map(three_or_none);
         for (cell, field) in cells.iter_mut().zip(Summary::<u64>::FIELDS) {
             if figures.latency_at_least.contains(&field) {
                 cell.insert_str(0, "≥ ");
             }
         }
-        let cells = cells.into_iter().chain(counts);
-        rows += &format!("<tbody>{}", html::row(&escape(&figures.name), cells));
+        table.group("");
+        table.row([figures.name.clone()].into_iter().chain(cells).chain(counts));
         if let Some(ratios) = figures.ratio_to_first {
-            let quiet = |text: &str| format!(r#"<span class="quiet">{text}</span>"#);
-            let ratio = |ratio: Option<f64>| ratio.map_or_else(|| NONE.to_owned(), times);
-            let ratios = ratios.each().map(|of| quiet(&ratio(of)));
-            rows += &html::row(
-                &quiet("relative to the first"),
-                ratios.into_iter().chain([const { String::new() }; 4]),
-            );
+            let ratios = ratios.each().map(|ratio| or_none(ratio, times));
+            let ratios = ratios.into_iter().chain([const { String::new() }; 4]);
+            let cells = ["relative to the first".to_owned()].into_iter().chain(ratios);
+            table.row(cells.map(|text| Cell::new(text, Tone::Quiet)));
         }
-        rows += "</tbody>";
     }
-    let counts = [
-        ("Offered", "requests/s"),
-        ("Achieved", "requests/s"),
-        ("Measured", "requests"),
-        ("Errors", "requests"),
-    ];
-    let times = Summary::<u64>::NAMES.map(|name| (name, "ms"));
-    let head = html::head([("Run", "")].into_iter().chain(times).chain(counts));
     let caption = "<b>Table 1.</b> Latencies in milliseconds, to three digits, and below them \
                    relative to the first run. ≥: a lower bound, because requests failed or were \
                    unfinished.";
-    html::table("figures", caption, &head, &rows)
+    table.html("figures", caption)
 }

@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use clap::builder::RangedU64ValueParser;
 use clap::value_parser;
 use curtail_dist::closest;
-use curtail_kernel::{Policy, PolicyError};
-use curtail_sim::{Candidate, Experiment, JitterOf, Parameters, UNIT_NS, UtilizationOf, allowed};
+use curtail_kernel::Policy;
+use curtail_sim::{
+    Candidate, Error, Experiment, JitterOf, Parameters, UNIT_NS, UtilizationOf, allowed,
+};
 use serde::{Deserialize, Serialize};
 use toml::{Spanned, Value};
 
-use super::shared::SharedArgs;
 use crate::args::{Effort, Json, Percentiles, ServiceTimes, of_flag, within};
-use crate::exit::Stop;
+use crate::exit::{Stop, bad};
 use crate::files;
 
 /// Flags of an experiment. A flag overrides the same parameter in the file.
@@ -157,6 +158,8 @@ pub(crate) struct Varied {
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) parameters: Parameters,
+    /// The names and values of the parameters that are given as flags.
+    pub(crate) given: Vec<(String, String)>,
     /// The axes of the grid, in the order of the file.
     pub(crate) grid: Vec<Varied>,
     pub(crate) candidates: Vec<Candidate>,
@@ -177,14 +180,13 @@ impl ExperimentArgs {
     /// Reads the file, applies the flags, and checks the result. `policies` are the default
     /// policies.
     pub(crate) fn ready(&self, policies: &[&str]) -> Result<Ready, Stop> {
-        let Written { parameters, grid, candidates, percentiles, threads } =
+        let Written { parameters, grid, candidates, percentiles, threads, .. } =
             self.written(policies)?;
         if !grid.is_empty() {
             let why = "the file has a [grid]; run it with curtail sweep".to_owned();
             return Err(Stop::BadInput(why));
         }
-        let experiment =
-            parameters.experiment().map_err(|error| Stop::BadInput(error.to_string()))?;
+        let experiment = parameters.experiment().map_err(Stop::bad)?;
         Ok(Ready { experiment, candidates, percentiles, threads })
     }
 
@@ -192,13 +194,14 @@ impl ExperimentArgs {
     pub(crate) fn written(&self, policies: &[&str]) -> Result<Written, Stop> {
         let (file, grid) = self.file.as_deref().map(read).transpose()?.unwrap_or_default();
         let mut parameters = file.experiment;
-        self.override_(&mut parameters);
+        let given = self.apply(&mut parameters);
         let flags = Some(self.policies.clone()).filter(|list| !list.is_empty());
         let named = flags.or(file.policies);
         let policies = if parameters.servers.is_some() { SHARED_POLICIES } else { policies };
         let named = named.unwrap_or_else(|| policies.iter().map(ToString::to_string).collect());
         Ok(Written {
             parameters,
+            given,
             grid,
             candidates: candidates(&named)?,
             percentiles: self.percentiles.checked(file.percentiles)?,
@@ -206,48 +209,35 @@ impl ExperimentArgs {
         })
     }
 
-    fn override_(&self, parameters: &mut Parameters) {
-        macro_rules! plain {
-            ($($name:ident),*) => {$(
-                if let Some(value) = &self.$name {
-                    parameters.$name = value.clone();
-                }
-            )*};
-        }
-        macro_rules! optional {
-            ($($name:ident),*) => {$(
-                if self.$name.is_some() {
-                    parameters.$name = self.$name.clone();
-                }
-            )*};
-        }
-        plain!(shards, replicas, slots, utilization, utilization_of, arrivals, requests);
-        plain!(jitter_of, warm_up, replications, seed, queue, speeds, change);
-        optional!(network, slowdown, outage, cancel_cost, change_at, window, hint_error);
-        let ServiceTimes { service_time, jitter } = self.times.clone();
-        parameters.service = service_time.unwrap_or(std::mem::take(&mut parameters.service));
-        parameters.jitter = jitter.or(parameters.jitter.take());
-        self.shared.override_(parameters);
-    }
-
-    /// Returns the names and values of the parameters that are given as flags.
-    pub(crate) fn given(&self) -> Vec<(String, String)> {
+    /// Applies the flags. Returns the names and values of those that are given.
+    fn apply(&self, to: &mut Parameters) -> Vec<(String, String)> {
         let mut given = Vec::new();
-        macro_rules! given {
-            ($($name:ident),*) => {$(
-                if let Some(value) = &self.$name {
+        macro_rules! apply {
+            ($of:expr; $($name:ident),*) => {$(
+                if let Some(value) = &$of.$name {
                     given.push((stringify!($name).replace('_', "-"), shown(value)));
+                    to.$name = value.clone().into();
                 }
             )*};
         }
-        given!(shards, replicas, slots, utilization, utilization_of, arrivals);
-        given!(requests, warm_up, replications, seed, queue, network, speeds, slowdown, outage);
-        given!(cancel_cost, jitter_of, change, change_at, window, hint_error);
-        given.extend(self.shared.given());
-        for (name, value) in [("service", &self.times.service_time), ("jitter", &self.times.jitter)]
-        {
-            given.extend(value.clone().map(|value| (name.to_owned(), value)));
+        apply!(self; shards, replicas, slots, utilization, utilization_of, arrivals, requests);
+        apply!(self; warm_up, replications, seed, queue, network, speeds, slowdown, outage);
+        apply!(self; cancel_cost, jitter_of, change, change_at, window, hint_error);
+        apply!(self.shared; servers, clients, client_slots, speed, demand, surge, turn, repair);
+        apply!(self.shared; score_exponent, noise, chunk, load_window);
+        apply!(self.times; jitter);
+        if let Some(service) = &self.times.service_time {
+            given.push(("service".to_owned(), service.clone()));
+            to.service.clone_from(service);
         }
+        let SharedArgs { stage, tune, queue_series, .. } = &self.shared;
+        for (name, texts, to) in [("stage", stage, &mut to.stage), ("tune", tune, &mut to.tune)] {
+            for text in texts.iter().flatten() {
+                given.push((name.to_owned(), text.clone()));
+                to.push(text.clone());
+            }
+        }
+        to.queue_series |= queue_series;
         given
     }
 }
@@ -271,15 +261,11 @@ fn read(path: &Path) -> Result<(File, Vec<Varied>), Stop> {
     let (mut file, text): (File, _) = files::toml_and_text(path)?;
     if text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#')) {
         let path = path.display();
-        return Err(Stop::BadInput(format!(
-            "{path} is empty; give it an [experiment], or drop it"
-        )));
+        return Err(bad!("{path} is empty; give it an [experiment], or drop it"));
     }
     if file.policies.as_ref().is_some_and(Vec::is_empty) {
         let path = path.display();
-        return Err(Stop::BadInput(format!(
-            "{path}: policies is empty; name one, or remove the key"
-        )));
+        return Err(bad!("{path}: policies is empty; name one, or remove the key"));
     }
     let mut grid: Vec<_> = std::mem::take(&mut file.grid).into_iter().collect();
     grid.sort_by_key(|(_, value)| value.span().start);
@@ -293,16 +279,71 @@ fn read(path: &Path) -> Result<(File, Vec<Varied>), Stop> {
 
 /// Parses the policies, and suggests a name for an unknown one.
 fn candidates(names: &[String]) -> Result<Vec<Candidate>, Stop> {
-    let forms = [Policy::forms(), Candidate::SIMULATED.to_vec()].concat();
-    for name in names {
-        if Candidate::parse(name, UNIT_NS).is_err()
-            && let Err(PolicyError::Unknown { .. }) = Policy::parse(name, Some(UNIT_NS))
-            && let Some(close) = closest(name, &forms).filter(|close| close != name)
-        {
-            return Err(Stop::BadInput(format!(
-                "--policy {name}: unknown policy {name:?}; did you mean {close}?"
-            )));
+    Candidate::parse_all(names, UNIT_NS).map_err(|error| {
+        let Error::UnknownPolicy { name, .. } = &error else { return of_flag(error) };
+        let forms = [Policy::forms(), Candidate::SIMULATED.to_vec()].concat();
+        match closest(name, &forms).filter(|close| close != name) {
+            Some(close) => {
+                bad!("--policy {name}: unknown policy {name:?}; did you mean {close}?")
+            }
+            None => of_flag(error),
         }
-    }
-    Candidate::parse_all(names, UNIT_NS).map_err(of_flag)
+    })
+}
+
+const HEADING: &str = "Servers that clients share";
+
+/// Flags for servers that clients share. They replace shards that have servers of their own.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(crate) struct SharedArgs {
+    /// Number of servers that clients share; a request goes to one group of --replicas neighbors
+    #[arg(long, value_name = "N", help_heading = HEADING)]
+    pub(crate) servers: Option<u32>,
+    /// Number of clients, each of which picks servers on its own [default: 1]
+    #[arg(long, value_name = "N", help_heading = HEADING)]
+    pub(crate) clients: Option<u32>,
+    /// Slots of a server in each client's configuration [default: --slots]
+    #[arg(long, value_name = "N", value_parser = within(&allowed::SLOTS), help_heading = HEADING)]
+    pub(crate) client_slots: Option<u32>,
+    /// Every T, each server draws a new speed, 1 or D; the utilization refers to the mean speed
+    /// [default: all 1]
+    #[arg(long, value_name = "D:T", help_heading = HEADING)]
+    pub(crate) speed: Option<String>,
+    /// The fraction A of the clients generates the fraction B of the demand [default: all alike]
+    #[arg(long, value_name = "A:B", help_heading = HEADING)]
+    pub(crate) demand: Option<String>,
+    /// At the time AT, N of the clients raise the utilization to U
+    #[arg(long, value_name = "AT:N:U", help_heading = HEADING)]
+    pub(crate) surge: Option<String>,
+    /// Speed of the first server, which is FROM until the time AT and TO afterward; with a speed of
+    /// 0 the server is down
+    #[arg(long, value_name = "AT:FROM:TO", help_heading = HEADING)]
+    pub(crate) turn: Option<String>,
+    /// Fraction of requests that all servers of the group serve, as in read repair [default: 0]
+    #[arg(long, value_name = "SHARE", help_heading = HEADING)]
+    pub(crate) repair: Option<f64>,
+    /// Exponent b of the queue in C3's score, 1 to 8: a higher exponent avoids long queues more
+    /// strongly [default: 3]
+    #[arg(long, value_name = "B", help_heading = HEADING)]
+    pub(crate) score_exponent: Option<u32>,
+    /// Change a parameter of adaptive policies, for example initial-rate=5 (repeatable)
+    #[arg(long, value_name = "NAME=VALUE", help_heading = HEADING)]
+    pub(crate) tune: Option<Vec<String>>,
+    /// Add a stage behind the servers' own stage, at every server or every client; it has strict
+    /// priority and purges copies, unless it is a legacy stage (repeatable, in order)
+    #[arg(long, value_name = "NAME[@client][/legacy]:DIST", help_heading = HEADING)]
+    pub(crate) stage: Option<Vec<String>>,
+    /// Delay added to each response, such as bimodal:0.1:5ms; it does not occupy the server
+    /// [default: none]
+    #[arg(long, value_name = "DIST", help_heading = HEADING)]
+    pub(crate) noise: Option<String>,
+    /// Preempt das duplicates only between chunks of this length [default: at any time]
+    #[arg(long, value_name = "TIME", help_heading = HEADING)]
+    pub(crate) chunk: Option<String>,
+    /// Length of the windows in which the load of each server is counted [default: 100ms]
+    #[arg(long, value_name = "TIME", help_heading = HEADING)]
+    pub(crate) load_window: Option<String>,
+    /// With --json: report the queue and the load of the first server per window
+    #[arg(long, requires = "json", help_heading = HEADING)]
+    pub(crate) queue_series: bool,
 }

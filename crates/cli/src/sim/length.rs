@@ -6,10 +6,10 @@
 //! copies were also stopped. The constants are lower than these figures, so most simulations end
 //! earlier than estimated.
 
-use curtail_kernel::HedgeSpec;
+use curtail_kernel::hedge::AllCopies;
 use curtail_sim::Candidate;
 
-use crate::exit::Stop;
+use crate::exit::{Stop, bad};
 
 /// Work that takes more than this number of seconds needs `--yes`.
 const LONG_S: f64 = 3_600.0;
@@ -45,7 +45,7 @@ pub(crate) fn speed(
 /// Core seconds per query.
 fn seconds(candidate: &Candidate, replicas: f64) -> f64 {
     match candidate.policy().hedge() {
-        Some(HedgeSpec::Clone(_)) => replicas * 1.5 / SINGLE,
+        Some(hedge) if hedge.of.builds.copies == AllCopies::EveryServer => replicas * 1.5 / SINGLE,
         None => 1.0 / SINGLE,
         Some(_) if candidate.policy().needs_cancellation() => 1.0 / STOPPED,
         _ => 1.0 / HEDGED,
@@ -59,11 +59,11 @@ pub(crate) fn check_length(events: f64, speed: f64, less: &str) -> Result<(), St
     if seconds < LONG_S {
         return Ok(());
     }
-    Err(Stop::BadInput(format!(
+    Err(bad!(
         "this simulates {events:.1e} queries and failures, which takes about {}; use fewer {less}, \
          or add --yes",
         rough(seconds)
-    )))
+    ))
 }
 
 /// Formats a long time roughly.

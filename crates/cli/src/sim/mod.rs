@@ -2,20 +2,22 @@
 
 pub(crate) mod args;
 pub(crate) mod length;
-mod queues;
-mod shared;
 mod table;
-pub(crate) mod work;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use args::{ExperimentArgs, Ready};
 use curtail_kernel::Gate;
-use curtail_sim::{Candidate, Plan, compare, total};
+use curtail_report::chart::curves::{Axis, Curve, Curves, draw};
+use curtail_report::chart::frame::Caption;
+use curtail_report::page::{Page, escape, figure};
+use curtail_report::policy::{Look, look, policy};
+use curtail_sim::{Candidate, Outcome, ServerLoad, compare, total};
 
 use crate::exit::Stop;
-use crate::{progress, say};
-use args::{ExperimentArgs, Ready};
+use crate::out::write_page;
+use crate::{run, say};
 
 /// The default policies.
 pub(crate) const POLICIES: &[&str] = &["psq", "laedge", "idealized", "o1"];
@@ -85,28 +87,71 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     };
     let events = requests as f64 * experiment.events_per_request();
     args.experiment.effort.check(events, speed, LESS)?;
-    let bar = progress::bar("simulating");
-    bar.set_length(requests);
-    let outcomes = work::watched(&bar, |watch| {
-        let plan = Plan {
-            threads,
-            percentiles: &percentiles,
-            progress: &watch.progress,
-            stop: &watch.stop,
-        };
-        compare(&experiment, &candidates, &plan)
+    let bar = run::bar("simulating", requests);
+    let outcomes = run::watched(&bar, |watch| {
+        compare(&experiment, &candidates, &watch.plan(threads, &percentiles))
     })?;
-    let outcomes = outcomes.map_err(|error| Stop::BadInput(error.to_string()))?;
+    let outcomes = outcomes.map_err(Stop::bad)?;
     let Some(outcomes) = outcomes else {
         return Err(Stop::Interrupted("before all replications were done"));
     };
     if let Some(out) = &args.out {
-        queues::write(out, &outcomes)?;
+        write(out, &outcomes)?;
     }
-    if args.experiment.output.json {
-        say::result(crate::json(&outcomes)?)?;
-    } else {
-        say::result(table::render(&experiment, &outcomes, &percentiles))?;
-    }
+    let table = || table::render(&experiment, &outcomes, &percentiles);
+    say::answer(args.experiment.output.json, &outcomes, table)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes `queue.html`.
+fn write(out: &Path, outcomes: &[Outcome]) -> Result<(), Stop> {
+    write_page(out, "queue.html", &render(outcomes), "the queue")
+}
+
+fn render(outcomes: &[Outcome]) -> String {
+    let loads = || {
+        let named = |of: &Outcome| Some((of.policy.clone(), of.servers.clone()?));
+        outcomes.iter().filter_map(named).enumerate()
+    };
+    let curve = |(at, (name, load)): (usize, (String, ServerLoad))| Curve {
+        name: policy(&name).short,
+        look: look(at + 1),
+        points: (0..).zip(&load.queue).map(|(at, most)| point(&load, at, *most)).collect(),
+    };
+    let curves: Vec<Curve> = loads().map(curve).collect();
+    let most = |curve: &Curve| curve.points.iter().map(|point| point.1).fold(0.0, f64::max);
+    let spikes: Vec<String> =
+        curves.iter().map(|curve| format!("{} with {}", most(curve), curve.name)).collect();
+    let headline = format!("At most {} requests at the first server.", spikes.join(", "));
+    let key: Vec<(String, Look)> =
+        curves.iter().map(|curve| (curve.name.clone(), curve.look)).collect();
+    let chart = |size| {
+        let all = curves.iter().flat_map(|curve| &curve.points);
+        let last = all.map(|point| point.0).max_by(f64::total_cmp)?;
+        let highest = curves.iter().map(most).fold(1.0, f64::max);
+        let title = "The queue of the first server over time";
+        Some(draw(&Curves {
+            caption: Caption::new("queue", size, title, &headline),
+            x: Axis::until("s", 0.0, last),
+            y: Axis::linear("Requests at the server", 0.0, highest),
+            right: &[],
+            curves: &curves,
+            size,
+        }))
+    };
+    let caption = "The highest number of requests at the server, queued or executing, per window \
+                   of the first replication.";
+    Page {
+        verb: "sim",
+        title: "The queue of a server that clients share",
+        headline: &escape(&headline),
+        more: "",
+        main: &figure(&key, caption, chart),
+    }
+    .render()
+}
+
+/// A point at the end of its window.
+fn point(load: &ServerLoad, at: usize, most: u32) -> (f64, f64) {
+    ((at + 1) as f64 * load.window_ns as f64 / 1e9, f64::from(most))
 }

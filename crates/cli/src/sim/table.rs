@@ -1,13 +1,10 @@
 //! The outcomes of an experiment as text.
 
-mod windows;
-
 use std::fmt::Write as _;
 
-use curtail_sim::{Experiment, Outcome, Versus};
-
-use crate::digits::{self, NONE, counted, or_none};
-use crate::table::row;
+use curtail_report::number::{NONE, counted, latency, or_none, unit_words, with_interval};
+use curtail_report::table::Table;
+use curtail_sim::{Experiment, Outcome, Versus, Window};
 
 /// If replicas were busy for less than this fraction of the expected time, the run missed many of
 /// the long service times.
@@ -16,18 +13,13 @@ const LESS: f64 = 0.8;
 /// Renders the outcomes.
 pub(super) fn render(experiment: &Experiment, outcomes: &[Outcome], percentiles: &[f64]) -> String {
     let mut text = heading(experiment);
-    let names = outcomes.iter().map(|outcome| outcome.policy.chars().count());
-    let width = names.max().unwrap_or(0).max("policy".len()) + 2;
-    let mut columns = vec![-(width as isize)];
-    columns.extend(std::iter::repeat_n(16, 1 + percentiles.len()));
-    columns.extend([9, 7, 8]);
     let heads = ["policy".to_owned(), "mean".to_owned()].into_iter();
     let heads = heads.chain(percentiles.iter().map(|p| format!("p{p}")));
-    text += &row(&columns, heads.chain(["copies", "busy", "wasted"].map(str::to_owned)));
+    let mut table = Table::new(heads.chain(["copies", "busy", "wasted"].map(str::to_owned)));
     for outcome in outcomes {
         let Some(figures) = &outcome.request else {
             let because = outcome.unstable_because.map_or("", |because| because.words().1);
-            text += &row(&columns, [&outcome.policy, &format!("  unstable: {because}")]);
+            table.remark(&outcome.policy, format_args!("unstable: {because}"));
             continue;
         };
         let mean = figure(figures.mean, outcome.ci95.as_ref().and_then(|w| w.mean));
@@ -35,13 +27,14 @@ pub(super) fn render(experiment: &Experiment, outcomes: &[Outcome], percentiles:
             figure(value, outcome.ci95.as_ref().and_then(|widths| widths.percentile(p)))
         });
         let mut cells = vec![outcome.policy.clone()];
-        cells.extend([mean].into_iter().chain(percentiles).map(|cell| format!(" {cell}")));
+        cells.extend([mean].into_iter().chain(percentiles));
         cells.push(or_none(outcome.copies_per_query, |n| format!("{n:.2}")));
         cells.extend([outcome.utilization.busy, outcome.wasted_fraction].map(percent));
-        text += &row(&columns, cells);
+        table.row(cells);
     }
-    text += &windows::render(experiment, outcomes);
-    text += &super::shared::table(outcomes);
+    text += &table.bare();
+    text += &windows(experiment, outcomes);
+    text += &shared(outcomes);
     text += &trained(outcomes);
     text += &versus(outcomes);
     text += &failed(outcomes);
@@ -55,16 +48,16 @@ pub(super) fn render(experiment: &Experiment, outcomes: &[Outcome], percentiles:
 fn heading(experiment: &Experiment) -> String {
     let Experiment { shards, servers, slots, replications, requests, .. } = experiment;
     let of = if *slots == 1 { String::new() } else { format!(" of {slots} slots") };
-    let unit = digits::unit_words(if experiment.has_units { "ms" } else { "1" });
+    let unit = unit_words(if experiment.has_units { "ms" } else { "1" });
     let change = experiment.change.as_ref().map_or(String::new(), |change| {
         format!("From request {} on: {}\n", change.at, change.texts.join(", "))
     });
     let what = match &experiment.shared {
-        None => format!("{shards} × {}{of}", counted(servers.len() as u32, "replica")),
+        None => format!("{shards} × {}{of}", counted(servers.len(), "replica", "replicas")),
         Some(shared) => format!(
             "{}, {}{of} in groups of {}",
-            counted(shared.clients, "client"),
-            counted(servers.len() as u32, "server"),
+            counted(shared.clients as usize, "client", "clients"),
+            counted(servers.len(), "server", "servers"),
             shared.replicas
         ),
     };
@@ -76,7 +69,7 @@ fn heading(experiment: &Experiment) -> String {
 }
 
 fn figure(value: Option<f64>, width: Option<f64>) -> String {
-    or_none(value, |value| digits::with_interval(value, width))
+    or_none(value, |value| with_interval(value, width))
 }
 
 fn percent(share: Option<f64>) -> String {
@@ -117,7 +110,7 @@ fn versus(outcomes: &[Outcome]) -> String {
             _ => "",
         };
         let sign = if difference < 0.0 { "" } else { "+" };
-        let shown = digits::with_interval(difference, Some(width));
+        let shown = with_interval(difference, Some(width));
         let _ = writeln!(text, "{} − {policy}: p{p} {sign}{shown}{verdict}", outcome.policy);
     }
     if text.is_empty() { text } else { format!("\n{text}") }
@@ -206,4 +199,87 @@ fn missing(outcomes: &[Outcome]) -> String {
         );
     }
     String::new()
+}
+
+/// Maximum number of windows that are shown.
+const MOST: usize = 20;
+
+/// Renders one percentile of all policies per window. Returns nothing without `--window`.
+fn windows(experiment: &Experiment, outcomes: &[Outcome]) -> String {
+    let windows_of = |outcome: &Outcome| outcome.windows.clone().unwrap_or_default();
+    let all: Vec<Vec<Window>> = outcomes.iter().map(windows_of).collect();
+    let Some((windows, first)) = experiment.windows.zip(all.first()) else {
+        return String::new();
+    };
+    let mut text = String::from("\n");
+    let Some(p) = first.first().and_then(shown) else {
+        text += "No windows: they would begin after the last request; see --change-at\n";
+        return text;
+    };
+    let _ = writeln!(
+        text,
+        "p{p} of requests from request {} on, in windows of {}",
+        windows.from, windows.length
+    );
+    let heads = outcomes.iter().map(|outcome| &outcome.policy[..]);
+    let mut table = Table::new(["from"].into_iter().chain(heads)).at_least(10);
+    for (index, window) in first.iter().enumerate().take(MOST) {
+        let figures = all.iter().map(|windows| {
+            let figure = windows.get(index).and_then(|window| figure_of(window, p));
+            or_none(figure, latency)
+        });
+        table.row([window.from.to_string()].into_iter().chain(figures));
+    }
+    text += &table.bare();
+    if first.len() > MOST {
+        let _ = writeln!(text, "… and {} more windows: see --json", first.len() - MOST);
+    }
+    let lacks = |(outcome, windows): (&Outcome, &Vec<Window>)| {
+        outcome.stable && windows.iter().take(MOST).any(|window| figure_of(window, p).is_none())
+    };
+    if outcomes.iter().zip(&all).any(lacks) {
+        let _ =
+            writeln!(text, "{NONE}: fewer than 10 samples lie above the percentile; see --window");
+    }
+    text
+}
+
+/// The percentile to show: p99, or the highest one with enough samples.
+fn shown(window: &Window) -> Option<f64> {
+    let mut asked: Vec<f64> = window.percentiles.iter().map(|&(p, _)| p).collect();
+    asked.sort_by(|a, b| (*b == 99.0).cmp(&(*a == 99.0)).then(b.total_cmp(a)));
+    let known = asked.iter().find(|&&p| figure_of(window, p).is_some());
+    known.or(asked.first()).copied()
+}
+
+fn figure_of(window: &Window, percentile: f64) -> Option<f64> {
+    window.percentiles.iter().find(|(p, _)| *p == percentile).and_then(|&(_, figure)| figure)
+}
+
+/// A table of the servers' load per policy.
+fn shared(outcomes: &[Outcome]) -> String {
+    let loads = || outcomes.iter().filter_map(|outcome| Some((outcome, outcome.servers.as_ref()?)));
+    if loads().next().is_none() {
+        return String::new();
+    }
+    let heads = ["policy", "mean cv", "busiest cv", "most at one", "p99 of busy", "of others"];
+    let mut table = Table::new(heads).at_least(10);
+    for (outcome, load) in loads() {
+        let share = |of: Option<f64>| or_none(of, |share| format!("{share:.2}"));
+        let p99 = |of: &Option<curtail_sim::Figures>| {
+            or_none(of.as_ref().and_then(|of| of.percentile(99.0)), |p99| format!("{p99:.1}"))
+        };
+        table.row([
+            outcome.policy.clone(),
+            share(load.cv),
+            share(load.busiest_cv),
+            load.most_outstanding.to_string(),
+            p99(&load.busy_clients),
+            p99(&load.other_clients),
+        ]);
+    }
+    "\nVariation of the servers' load between windows (coefficient of variation), and the most \
+     requests at one server\n\n"
+        .to_owned()
+        + &table.bare()
 }

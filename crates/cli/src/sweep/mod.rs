@@ -9,15 +9,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
-use curtail_sim::Plan as How;
+use curtail_report::number::{counted, latency};
 use curtail_sim::sweep::{Axis, Plan, Store, StoreError, parameter};
 use indicatif::ProgressBar;
 
-use crate::exit::Stop;
-use crate::plot::format::counted;
+use crate::exit::{Stop, bad, lacking};
 use crate::sim::args::{ExperimentArgs, Written};
-use crate::sim::{LESS, POLICIES, length, work};
-use crate::{digits, progress, say};
+use crate::sim::{LESS, POLICIES, length};
+use crate::{run, say};
 use axes::Axes;
 use report::{Figures, Plots};
 
@@ -74,16 +73,15 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     if args.parquet && !cfg!(feature = "parquet") {
-        return Err(Stop::Lacking(
+        return Err(lacking!(
             "this curtail was built without Parquet; rebuild it: cargo build --release --features \
              parquet"
-                .to_owned(),
         ));
     }
     let written = args.experiment.written(POLICIES)?;
     let threads = written.threads;
     let Axes { axes, places } = axes::all(&written.grid, &args.grid)?;
-    check_given(&args.experiment.given(), &axes)?;
+    check_given(&written.given, &axes)?;
     let speed = speed(&written, &axes);
     let Written { parameters, candidates, percentiles, .. } = written;
     let bad = |error: curtail_sim::sweep::Error| Stop::BadInput(places.describe(&error));
@@ -101,8 +99,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     if there > 0 {
         say::aside(format_args!("{there} of {points} points are in {out} already"));
     }
-    let bar = progress::bar("sweeping");
-    bar.set_length(left.iter().fold(0, |sum, &point| sum.saturating_add(lengths[point].0)));
+    let length = left.iter().fold(0_u64, |sum, &point| sum.saturating_add(lengths[point].0));
+    let bar = run::bar("sweeping", length);
     let complete = simulate(&plan, threads, &mut store, &left, &bar)?;
     if !complete {
         let there = points - store.lines.missing().len();
@@ -120,10 +118,10 @@ fn check_given(given: &[(String, String)], axes: &[Axis]) -> Result<(), Stop> {
     };
     match given.iter().find(varied) {
         None => Ok(()),
-        Some((name, value)) => Err(Stop::BadInput(format!(
+        Some((name, value)) => Err(bad!(
             "--{name} {value}: the grid varies {name}, so each point has its own; drop the flag, or \
              give --grid {name}={value} in place of the grid's values"
-        ))),
+        )),
     }
 }
 
@@ -141,12 +139,12 @@ fn speed(written: &Written, axes: &[Axis]) -> f64 {
 fn versus(names: &[String], policies: &[String]) -> Result<Vec<usize>, Stop> {
     let place = |name: &String| match policies.iter().position(|policy| policy == name) {
         Some(place) if place + 1 < policies.len() => Ok(place),
-        Some(_) => Err(Stop::BadInput(format!(
+        Some(_) => Err(bad!(
             "--versus {name}: no policy follows it in the list; name it earlier with --policy"
-        ))),
+        )),
         None => {
             let text = policies.join(", ");
-            Err(Stop::BadInput(format!("--versus {name}: give a policy of the sweep: {text}")))
+            Err(bad!("--versus {name}: give a policy of the sweep: {text}"))
         }
     };
     let places: Result<Vec<usize>, Stop> = names.iter().map(place).collect();
@@ -164,13 +162,8 @@ fn simulate(
     let mut unwritten = None;
     let all = plan.grid().points();
     let mut there = all - left.len();
-    let ran = work::watched(bar, |watch| {
-        let how = How {
-            threads,
-            percentiles: plan.percentiles(),
-            progress: &watch.progress,
-            stop: &watch.stop,
-        };
+    let ran = run::watched(bar, |watch| {
+        let how = watch.plan(threads, plan.percentiles());
         let done = |line: String| {
             let figures = running(&line);
             if let Err(error) = store.lines.append(plan, line) {
@@ -185,7 +178,7 @@ fn simulate(
     })?;
     match unwritten {
         Some(stop) => Err(stop),
-        None => ran.map_err(|error| Stop::BadInput(error.to_string())),
+        None => ran.map_err(Stop::bad),
     }
 }
 
@@ -195,7 +188,7 @@ fn running(line: &str) -> String {
     let request = &point["outcomes"][0]["request"];
     let figures = [("p50", &request["p50"]), ("p99", &request["p99"])];
     let known = figures.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?)));
-    known.map(|(name, value)| format!("   {name} {}", digits::latency(value))).collect()
+    known.map(|(name, value)| format!("   {name} {}", latency(value))).collect()
 }
 
 /// Writes the tables and plots after all points are done.
@@ -235,11 +228,11 @@ impl From<StoreError> for Stop {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Another { .. } => {
-                Stop::BadInput(format!("{error}; give another --out, or drop it with --force"))
+                bad!("{error}; give another --out, or drop it with --force")
             }
-            StoreError::Line { .. } => Stop::BadInput(format!(
-                "{error}; repair the line, or drop all results with --force"
-            )),
+            StoreError::Line { .. } => {
+                bad!("{error}; repair the line, or drop all results with --force")
+            }
             StoreError::Io { ref source, .. } => Stop::Lacking(match source.kind() {
                 ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
                     format!("{error}; a file is in the way: give a directory as --out")

@@ -1,15 +1,15 @@
 //! The plots of a sweep, on a self-contained page.
 
+use curtail_report::chart::frame::{Caption, Size};
+use curtail_report::chart::heat;
+use curtail_report::chart::heat::{Map, place};
+use curtail_report::chart::lines::{Chart, Line, Point, draw};
+use curtail_report::number::{and, counted, three, whole_percent};
+use curtail_report::page::{Page, escape, legend, picture};
+use curtail_report::policy::{Look, looks, policy};
 use curtail_sim::name;
 use curtail_sim::sweep::Plan;
 use serde_json::Value as Json;
-
-use crate::plot::axes::Caption;
-use crate::plot::format::{and, counted, escape, policy, three, whole_percent};
-use crate::plot::heat::{self, Map, place};
-use crate::plot::lines::{Chart, Line, Point, Size, draw};
-use crate::plot::palette::{Look, key, looks};
-use crate::plot::{self, Page};
 
 /// An axis is plotted only if it has at least this many values.
 const FEWEST: usize = 3;
@@ -100,15 +100,17 @@ pub(super) fn render(plan: &Plan, figures: &Figures, versus: &[usize]) -> Option
     let view = View { plan, figures, axes, versus };
     let (x, _) = view.axes.first()?;
     let (lines, cut) = view.lines();
-    let picture = if lines.starts_with("<svg") { plot::picture(&lines) } else { None };
+    let picture = if lines.starts_with("<svg") { picture(&lines) } else { None };
     let p = figures.percentile;
     let unit = view.unit();
+    let key: Vec<(String, Look)> =
+        view.looks().into_iter().map(|(name, look)| (policy(name).short, look)).collect();
     let name = |place: &usize| escape(plan.grid().axes()[*place].key());
     let mut main = format!(
         "<figure>{}{lines}<figcaption><b>Figure 1.</b> p{p} \
          latency of requests{unit} over {}; lower is better. Arrow heads: off the chart. A line \
          ends where its policy is unstable.{cut}</figcaption></figure>",
-        key(&view.looks(), ""),
+        legend(&key),
         name(x),
     );
     if let [(x, _), (y, _), ..] = &view.axes[..]
@@ -227,26 +229,27 @@ impl<'a> View<'a> {
             };
             let key = self.plan.grid().axes()[*axis].key();
             let nothing = self.figures.nothing(self.places(points)).unwrap_or_default();
-            charts += &draw(
-                &Chart {
-                    caption: Caption {
-                        id: format!("lines-{place_of}"),
-                        title: format!("{name} over {key}"),
-                        description: describe(&lines) + &nothing,
-                    },
-                    name: &name,
-                    unit: "",
-                    x_name: key,
-                    x_text: &|x| place(scale.from(x)),
-                    xs: &xs,
-                    lines: &lines,
-                    floor: 0.0,
-                    most: most(&lines),
-                    size: if panels.len() == 1 { Size::Wide } else { Size::Small },
-                    nothing: &nothing,
+            let size = match panels.len() {
+                1 => Size { class: "alone", ..Size::WIDE },
+                _ => Size::SMALL,
+            };
+            charts += &draw(&Chart {
+                caption: Caption {
+                    id: format!("lines-{place_of}"),
+                    title: format!("{name} over {key}"),
+                    description: describe(&lines) + &nothing,
                 },
-                if panels.len() == 1 { "alone" } else { "small" },
-            );
+                name: &name,
+                unit: "",
+                x_name: key,
+                x_text: &|x| place(scale.from(x)),
+                xs: &xs,
+                lines: &lines,
+                floor: 0.0,
+                most: most(&lines),
+                size,
+                nothing: &nothing,
+            });
         }
         if panels.len() > 1 {
             charts = format!(r#"<div class="row three">{charts}</div>"#);
@@ -300,7 +303,7 @@ impl<'a> View<'a> {
                     shade: &|gain| gain,
                     unknown: "unknown",
                     line: &[],
-                    size: (312.0, 296.0, "small"),
+                    size: Size { width: 312.0, height: 296.0, ..Size::SMALL },
                 });
                 drawn += 1;
             }

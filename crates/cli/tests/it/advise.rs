@@ -1,14 +1,13 @@
 //! Tests `curtail advise`: both verdicts, samples with hiccups, and errors. Each answer takes a few
 //! seconds of simulation, so there are few tests.
 
-use std::io::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::harness::Process;
-use crate::harness::answering::Server;
-use crate::harness::serving::{http, serve};
-use crate::harness::words::{curtail_in, folder, json_in, refused};
+use crate::harness::serving::{Server, respond, url};
+use crate::harness::words::{curtail, curtail_in, folder, json_in, refused};
 use serde_json::Value;
 
 /// The arguments for the service times in the examples.
@@ -25,8 +24,7 @@ fn hedging_that_pays_is_reported_with_gain_and_load_limit() {
         (0..5).map(|shard| format!(" --replicas-at 127.0.0.1:9{shard}1,127.0.0.1:9{shard}2"));
     let replicas: String = replicas.collect();
     let line = format!("{SERVICE} --utilization 0.35{replicas} --out out --json");
-    let answer = curtail_in(folder.path(), &line);
-    let advice: Value = serde_json::from_slice(&answer.stdout).expect("JSON alone");
+    let advice = curtail_in(folder.path(), &line).json();
     let policy = "rescue:no-cancel";
     assert_eq!((&advice["hedge"], &advice["policy"]), (&true.into(), &policy.into()));
     let gain = number(&advice["gain"]["p99"]);
@@ -57,16 +55,10 @@ fn hedging_that_pays_is_reported_with_gain_and_load_limit() {
 
 #[test]
 fn without_jitter_there_is_nothing_to_gain() {
-    let answer =
-        curtail_in(std::path::Path::new("."), "advise --service-time det:1 --utilization 0.3");
-    let stdout = String::from_utf8_lossy(&answer.stdout).into_owned();
-    assert_eq!(answer.status.code(), Some(0), "{stdout}");
-    assert!(stdout.starts_with("No: hedging does not pay here; run psq."), "{stdout}");
-    assert!(
-        stdout.contains("All copies of a query take equally long (there is no jitter)"),
-        "{stdout}"
-    );
-    assert!(!stdout.contains("<: ") && !stdout.contains("[[service]]"), "{stdout}");
+    let ran = curtail("advise --service-time det:1 --utilization 0.3").ends(0);
+    assert!(ran.out.starts_with("No: hedging does not pay here; run psq."), "{}", ran.out);
+    ran.prints(["All copies of a query take equally long (there is no jitter)"])
+        .omits(["<: ", "[[service]]"]);
 }
 
 #[test]
@@ -133,11 +125,11 @@ fn bad_input_is_rejected_with_value_and_fix() {
 fn slots_are_found_at_a_replica() {
     // Other tests delay the scheduling of threads, and slots are idle during these delays. The
     // service time is therefore long compared with these delays.
-    let leaf = Process::start(&["leaf", "--slots", "3", "--service-time", "det:50ms"]);
+    let leaf = Process::start("leaf --slots 3 --service-time det:50ms");
     let url = format!("http://{}/search?q=tail", leaf.address);
     let line = format!("advise --service-time det:50ms --utilization 0.3 --slots-of {url}");
     let replicas = "--replicas-at 127.0.0.1:9001,127.0.0.1:9002";
-    let advice = json_in(std::path::Path::new("."), &format!("{line} {replicas}"));
+    let advice = json_in(Path::new("."), &format!("{line} {replicas}"));
     let slots = advice["slots"].as_i64().expect("a number");
     assert!((2..=4).contains(&slots), "{slots}");
     let config: toml::Table = advice["config"].as_str().expect("a text").parse().expect("TOML");
@@ -145,39 +137,23 @@ fn slots_are_found_at_a_replica() {
 }
 
 #[test]
-fn slots_of_a_replica_that_serves_nothing_are_not_found() {
+fn slots_of_a_replica_that_fails_queries_are_not_found() {
+    let find = |url: &str| {
+        curtail(&format!("advise --service-time det:1 --utilization 0.3 --slots-of {url}"))
+    };
     let failing = Server::start(500);
     for (url, why) in [("http://127.0.0.1:9/", "cannot connect"), (&failing.url, "status 500")] {
-        let line = format!("advise --service-time det:1 --utilization 0.3 --slots-of {url}");
-        let answer = curtail_in(std::path::Path::new("."), &line);
-        let stderr = String::from_utf8_lossy(&answer.stderr).into_owned();
-        assert_eq!(answer.status.code(), Some(3), "{stderr}");
         let begin = format!("error: --slots-of {url}: no query succeeded: {why}");
-        assert!(stderr.starts_with(&begin) && answer.stdout.is_empty(), "{stderr}");
-        assert!(
-            stderr.contains("(3 queries in ") && stderr.contains("; each has a timeout of 10 s)"),
-            "{stderr}"
-        );
+        let ran = find(url).ends(3).warns(["(3 queries in ", "; each has a timeout of 10 s)"]);
+        assert!(ran.err.starts_with(&begin) && ran.out.is_empty(), "{}", ran.err);
     }
-}
-
-#[test]
-fn slots_of_a_replica_that_fails_some_queries_are_not_found() {
     let served = Arc::<AtomicU32>::default();
-    let address = serve(move |stream| {
-        http(&stream, |stream| {
-            let is_third = served.fetch_add(1, Ordering::Relaxed) % 3 == 2;
-            let status = if is_third { 503 } else { 200 };
-            std::thread::sleep(std::time::Duration::from_millis(2)); // tidy: real time
-            write!(stream, "HTTP/1.1 {status} \r\ncontent-length: 0\r\n\r\n").is_ok()
-        });
+    let url = url(move |stream| {
+        let is_third = served.fetch_add(1, Ordering::Relaxed) % 3 == 2;
+        std::thread::sleep(std::time::Duration::from_millis(2)); // tidy: real time
+        respond(stream, if is_third { "503 " } else { "200 " })
     });
-    let line =
-        format!("advise --service-time det:1 --utilization 0.3 --slots-of http://{address}/");
-    let answer = curtail_in(std::path::Path::new("."), &line);
-    let stderr = String::from_utf8_lossy(&answer.stderr).into_owned();
-    assert_eq!(answer.status.code(), Some(3), "{stderr}");
-    assert!(stderr.contains("queries failed: status 503; give a query"), "{stderr}");
+    find(&url).ends(3).warns(["queries failed: status 503; give a query"]);
 }
 
 #[test]
@@ -191,7 +167,7 @@ fn open_questions_of_a_jitter_directory_are_named() {
     let found = format!("{{\"queries\": 100, \"executions\": 120, \"seen\": {seen}}}");
     let folder = folder(&[("p.txt", &p), ("j.txt", &j), ("result.json", &found)]);
     let line = "advise --samples . --utilization 0.3 --cancel reset";
-    let stdout = String::from_utf8(curtail_in(folder.path(), line).stdout).expect("text");
+    let stdout = curtail_in(folder.path(), line).out;
     assert!(stdout.starts_with("Undecided: in these samples rescue"), "{stdout}");
     let flat = stdout.replace('\n', " ");
     let hiccups = "curtail jitter found hiccups in 1.600 % (0.100 to 5.000 %) of 120 executions, of \

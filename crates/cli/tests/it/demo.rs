@@ -7,7 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::harness::{CURTAIL, until, wait};
+use crate::harness::words::{folder, read};
+use crate::harness::{CURTAIL, signal, until, wait};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Returns the command lines of processes that mention a path.
@@ -38,14 +39,17 @@ fn is_in_second_cell(demo: &Child) -> bool {
     children(demo).iter().any(|(_, line)| is_its_root(line))
 }
 
-fn texts(folder: &Path) -> String {
-    let texts = folder.join("texts");
+/// A directory with texts, and the directory of `--out`.
+fn place() -> (tempfile::TempDir, String, PathBuf) {
+    let folder = folder(&[]);
+    let texts = folder.path().join("texts");
     fs::create_dir(&texts).expect("a folder");
     for n in 0..40 {
         let text = format!("common words and word{n} in a text about subject{}", n % 7);
         fs::write(texts.join(format!("{n}.txt")), text.repeat(3)).expect("a file");
     }
-    texts.display().to_string()
+    let out = folder.path().join("out");
+    (folder, texts.display().to_string(), out)
 }
 
 fn demo(corpus: &str, out: &Path, requests: u32) -> Child {
@@ -67,10 +71,6 @@ fn start(corpus: &str, out: &Path, line: &str) -> Child {
         .expect("the binary starts")
 }
 
-fn signal(to: &Child, signal: Signal) {
-    kill_process(Pid::from_child(to), signal).expect("a child of ours");
-}
-
 /// Interrupts the demo and returns its stderr.
 fn end(mut demo: Child, by: Signal) -> String {
     signal(&demo, by);
@@ -80,8 +80,7 @@ fn end(mut demo: Child, by: Signal) -> String {
 
 #[test]
 fn an_interrupted_demo_writes_partial_results_and_leaves_no_process() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let (texts, out) = (texts(folder.path()), folder.path().join("out"));
+    let (_folder, texts, out) = place();
     let path = out.display().to_string();
     fs::create_dir(&out).expect("a folder");
     fs::write(out.join("p99.svg"), "of an earlier run").expect("a file");
@@ -91,12 +90,11 @@ fn an_interrupted_demo_writes_partial_results_and_leaves_no_process() {
     // Its terminal closes.
     end(running, Signal::HUP);
     until("every leaf is gone", || mentioning(&path).is_empty());
-    let results = fs::read_to_string(out.join("results.json")).expect("partial results");
+    let results = read(out.join("results.json"));
     assert!(results.contains("\"partial\": true"), "{results}");
     assert!(out.join("report.html").exists());
     assert!(!out.join("p99.svg").exists(), "there are too few requests for this figure");
-    let timings =
-        fs::read_to_string(out.join("timings.csv")).expect("the results of the first cell");
+    let timings = read(out.join("timings.csv"));
     let rows: Vec<&str> = timings.lines().skip(1).collect();
     assert_eq!(rows.len(), 200 * 2, "one per request and shard");
     for row in rows {
@@ -110,8 +108,7 @@ fn an_interrupted_demo_writes_partial_results_and_leaves_no_process() {
 
 #[test]
 fn a_policy_that_learns_keeps_its_root_from_load_to_load() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let (texts, out) = (texts(folder.path()), folder.path().join("out"));
+    let (_folder, texts, out) = place();
     let line = "--loads 0.3,0.4 --policies psq,rescue --requests 100";
     let mut running = start(&texts, &out, line);
     let mut roots = [BTreeSet::new(), BTreeSet::new()];
@@ -126,32 +123,29 @@ fn a_policy_that_learns_keeps_its_root_from_load_to_load() {
     let [others, learned] = roots.map(|of| of.len());
     // A cell that other processes disturbed is measured again.
     assert!((2..=4).contains(&others) && learned == 1, "{others} {learned}");
-    let results = fs::read_to_string(out.join("results.json")).expect("it exits with success");
+    let results = read(out.join("results.json"));
     assert!(!results.contains("partial"), "{results}");
 }
 
 #[test]
 fn a_leaf_that_dies_ends_the_demo_with_partial_results() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let (texts, out) = (texts(folder.path()), folder.path().join("out"));
+    let (_folder, texts, out) = place();
     let mut running = demo(&texts, &out, 200);
     until("the second cell begins", || is_in_second_cell(&running));
     let mut leaves = children(&running).into_iter().filter(|(_, line)| line.contains(" leaf "));
     let leaf = leaves.next().and_then(|(id, _)| Pid::from_raw(id)).expect("there are four leaves");
     kill_process(leaf, Signal::KILL).expect("a grandchild of ours");
     assert_eq!(wait(&mut running), Some(3));
-    let stderr = std::io::read_to_string(running.stderr.take().expect("stderr is piped"));
-    let stderr = stderr.expect("text");
+    let stderr = std::io::read_to_string(running.stderr.take().expect("piped")).expect("text");
     assert!(stderr.contains("has ended (signal: 9"), "{stderr}");
-    let results = fs::read_to_string(out.join("results.json")).expect("partial results");
+    let results = read(out.join("results.json"));
     assert!(results.contains("\"partial\": true"), "{results}");
     assert!(!results.contains("laedge\": ["), "a cell whose leaf ended is not reported: {results}");
 }
 
 #[test]
 fn a_demo_without_a_cell_keeps_the_last_report() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let (texts, out) = (texts(folder.path()), folder.path().join("out"));
+    let (_folder, texts, out) = place();
     fs::create_dir(&out).expect("a folder");
     let names = ["report.html", "results.json", "p99.svg", "timings.csv"];
     for name in names {
@@ -165,13 +159,13 @@ fn a_demo_without_a_cell_keeps_the_last_report() {
     assert!(stderr.contains("interrupted before the first cell was measured"), "{stderr}");
     until("every leaf is gone", || mentioning(&path).is_empty());
     for name in names {
-        assert_eq!(fs::read_to_string(out.join(name)).expect("the file exists"), "of the last run");
+        assert_eq!(read(out.join(name)), "of the last run");
     }
 }
 
 #[test]
 fn an_interrupted_index_leaves_no_files_and_cleans_up_after_a_killed_one() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder(&[]);
     let (corpus, out) = (folder.path().join("corpus.jsonl"), folder.path().join("out"));
     // The corpus is large enough for its index to take seconds.
     let line = |n: u32| {

@@ -1,17 +1,15 @@
 //! Tests `curtail jitter`: its findings, its files, and its errors.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::harness::CURTAIL;
-use crate::harness::answering::{Server, text};
-use crate::harness::serving::{http, serve};
-use crate::harness::words::folder;
+use crate::harness::serving::{Server, http, respond, serve, url};
+use crate::harness::words::{Ran, folder, json_in, read, run};
 use serde_json::Value;
 
 /// Three queries in two classes.
@@ -19,15 +17,13 @@ const QUERIES: &str =
     "/a\n{\"path\": \"/b\", \"class\": \"term\"}\n{\"path\": \"/c\", \"class\": \"term\"}\n";
 
 /// A finished run, with its directory.
-struct Ran {
+struct Jitter {
     folder: tempfile::TempDir,
-    code: Option<i32>,
-    out: String,
-    err: String,
+    ran: Ran,
 }
 
-/// Runs `curtail jitter` with queries against a target.
-fn jitter(queries: &str, target: &str, line: &str) -> Ran {
+/// Runs `curtail jitter` with queries against a target. It must end with `code`.
+fn jitter(queries: &str, target: &str, line: &str, code: i32) -> Jitter {
     let folder =
         folder(&[("queries.txt", queries), ("bad.txt", "/fine\nno slash\n"), ("file", "")]);
     fs::create_dir(folder.path().join("load")).expect("a folder");
@@ -37,30 +33,18 @@ fn jitter(queries: &str, target: &str, line: &str) -> Ran {
     if !line.contains("--queries") {
         command.args(["--queries", "queries.txt"]);
     }
-    let output = command.output().expect("the binary starts");
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    Ran { folder, code: output.status.code(), out, err }
+    let ran = run(&mut command).ends(code);
+    Jitter { folder, ran }
 }
 
-impl Ran {
-    fn ends_with(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "{}{}", self.out, self.err);
-        self
-    }
-
-    /// The document on stdout.
+impl Jitter {
     fn json(&self) -> Value {
-        serde_json::from_str(&self.out).expect("JSON alone")
+        self.ran.json()
     }
 
     fn file(&self, name: &str) -> String {
-        fs::read_to_string(self.folder.path().join(name)).expect(name)
+        read(self.folder.path().join(name))
     }
-}
-
-fn respond(mut stream: &TcpStream, status: &str) -> bool {
-    let response = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n");
-    stream.write_all(response.as_bytes()).is_ok()
 }
 
 /// A server whose response status depends on the number of the connection. Connections are numbered
@@ -76,8 +60,7 @@ fn by_turn(status: fn(u32) -> &'static str) -> String {
 
 #[test]
 fn executions_are_decomposed_and_written_for_other_verbs() {
-    let ran =
-        jitter(QUERIES, &Server::start(200).url, "--repeat 40 --floor 5% --json").ends_with(0);
+    let ran = jitter(QUERIES, &Server::start(200).url, "--repeat 40 --floor 5% --json", 0);
     let found = ran.json();
     assert_eq!((&found["queries"], &found["unloaded"]), (&3.into(), &true.into()));
     assert!(found["repetitions"].as_u64().is_some_and(|times| times >= 40), "{found}");
@@ -118,14 +101,14 @@ fn executions_are_decomposed_and_written_for_other_verbs() {
     // The simulator reads the samples unchanged.
     let line = "sim --shards 2 --utilization 0.3 --requests 2000 --service file:out/jitter/p.txt \
                 --jitter file:out/jitter/j.txt";
-    crate::harness::words::json_in(ran.folder.path(), line);
+    json_in(ran.folder.path(), line);
 }
 
 #[test]
 fn people_get_a_table_and_a_verdict() {
     let args = "--repeat 20 --floor 5% --rate 500 --out here";
-    let ran = jitter(QUERIES, &Server::start(200).url, args).ends_with(0);
-    let stdout = &ran.out;
+    let ran = jitter(QUERIES, &Server::start(200).url, args, 0);
+    let stdout = &ran.ran.out;
     assert!(stdout.contains("3 queries, ") && stdout.contains(" executions at 500/s"), "{stdout}");
     for row in ["mean P + J", "hiccups seen", "the leaf's own", "the machine's", "term"] {
         assert!(stdout.contains(row), "no {row} in {stdout}");
@@ -139,25 +122,22 @@ fn people_get_a_table_and_a_verdict() {
 #[test]
 fn a_load_beyond_what_the_leaf_can_serve_is_reported() {
     let turn = Arc::<Mutex<()>>::default();
-    let target = serve(move |stream| {
-        let turn = Arc::clone(&turn);
-        // Serves one query at a time, 5 ms each.
-        http(&stream, |stream| {
-            let _one = turn.lock().expect("no server panics");
-            std::thread::sleep(Duration::from_millis(5)); // tidy: real time
-            respond(stream, "200 OK")
-        });
+    // Serves one query at a time, 5 ms each.
+    let url = url(move |stream| {
+        let _one = turn.lock().expect("no server panics");
+        std::thread::sleep(Duration::from_millis(5)); // tidy: real time
+        respond(stream, "200 OK")
     });
-    let (url, why) = (format!("http://{target}/"), "was not reached: of ");
-    let ran = jitter(QUERIES, &url, "--repeat 40 --floor 5% --rate 500").ends_with(1);
-    assert!(ran.out.contains(why) && ran.out.contains("use a lower --rate"), "{}", ran.out);
-    assert!(ran.err.contains(why) && ran.file("out/jitter/report.html").contains(why));
+    let why = "was not reached: of ";
+    let ran = jitter(QUERIES, &url, "--repeat 40 --floor 5% --rate 500", 1);
+    assert!(ran.file("out/jitter/report.html").contains(why));
     let found: Value = serde_json::from_str(&ran.file("out/jitter/result.json")).expect("JSON");
     assert_eq!((&found["rate_reached"], &found["unloaded"]), (&false.into(), &false.into()));
     assert!(found["rate_missed"]["text"].as_str().is_some_and(|text| text.contains(why)));
+    ran.ran.prints([why, "use a lower --rate"]).warns([why]);
     // A rate that the server can sustain.
     let args = "--repeat 20 --floor 5% --rate 60 --json";
-    let found = jitter(QUERIES, &url, args).ends_with(0).json();
+    let found = jitter(QUERIES, &url, args, 0).json();
     assert_eq!((&found["rate_reached"], &found["rate_missed"]), (&true.into(), &Value::Null));
 }
 
@@ -181,24 +161,19 @@ fn bad_input_is_refused_before_anything_is_sent() {
         ("udp://127.0.0.1:9", "", "no queries that can be repeated"),
     ] {
         let code = if line == "--out file" { 3 } else { 2 };
-        let ran = jitter(QUERIES, target, line).ends_with(code);
-        assert!(ran.err.contains(why), "{line}: {}", ran.err);
+        jitter(QUERIES, target, line, code).ran.warns([why]);
     }
-    assert_eq!(server.answered.load(Ordering::Relaxed), 0);
+    assert_eq!(server.answered(), 0);
 }
 
 /// None of these runs takes a whole turn.
 #[test]
 fn a_leaf_that_does_not_answer_well_is_given_up() {
     let failing = Server::start(503).url;
-    let closing = serve(|stream| {
-        http(&stream, |stream| {
-            let close = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-            let _ = stream.write_all(close);
-            false
-        });
+    let closing = url(|stream| {
+        respond(stream, "200 OK\r\nconnection: close");
+        false
     });
-    let closing = format!("http://{closing}/");
     std::thread::scope(|scope| {
         for (target, more, why) in [
             (&failing[..], "", "no query to http"),
@@ -208,8 +183,7 @@ fn a_leaf_that_does_not_answer_well_is_given_up() {
         ] {
             scope.spawn(move || {
                 let line = format!("--repeat 20 --turn 1h {more}");
-                let ran = jitter(QUERIES, target, &line).ends_with(3);
-                assert!(ran.err.contains(why), "{}", ran.err);
+                jitter(QUERIES, target, &line, 3).ran.warns([why]);
             });
         }
     });
@@ -231,40 +205,38 @@ fn a_query_that_always_fails_is_named_and_ends_the_run() {
     });
     let url = format!("http://{target}/");
     // The turn ends as soon as the failure is certain.
-    let ran = jitter("/a\n/nope\n", &url, "--repeat 20 --turn 1h --json").ends_with(3);
-    let named = "query 2 of 2, `/nope`, never succeeded (status 404)";
-    assert!(ran.err.contains(named) && ran.err.contains("remove it from the file"), "{}", ran.err);
+    let ran = jitter("/a\n/nope\n", &url, "--repeat 20 --turn 1h --json", 3);
     // The results of the other query are kept.
     let found = ran.json();
     assert_eq!((&found["partial"], &found["queries"]), (&true.into(), &1.into()));
     assert!(ran.file("out/jitter/report.html").contains("Partial:"));
+    let named = "query 2 of 2, `/nope`, never succeeded (status 404)";
+    ran.ran.warns([named, "remove it from the file"]);
     // The text names what is unknown.
-    let stdout = jitter("/a\n/nope\n", &url, "--repeat 20 --turn 1h").out;
-    for words in [" one at a time, not every query of the file", "no idle loop was run"] {
-        assert!(stdout.contains(words), "no {words} in {stdout}");
-    }
-    assert!(!stdout.contains(" 0 times") && !stdout.contains(" 0 processors"), "{stdout}");
+    jitter("/a\n/nope\n", &url, "--repeat 20 --turn 1h", 3)
+        .ran
+        .prints([" one at a time, not every query of the file", "no idle loop was run"])
+        .omits([" 0 times", " 0 processors"]);
 }
 
 #[test]
 fn queries_are_repeated_as_requested_if_a_turn_is_shorter_than_a_round() {
     let queries: String = (0..300).map(|n| format!("/{n}\n")).collect();
     let args = "--repeat 5 --turn 10ms --floor 5% --json";
-    let found = jitter(&queries, &Server::start(200).url, args).ends_with(0).json();
+    let found = jitter(&queries, &Server::start(200).url, args, 0).json();
     assert_eq!((&found["repetitions"], &found["enough"]), (&5.into(), &"at-most".into()));
     // There is at most one round of executions more than requested.
     let executions = found["executions"].as_u64().expect("a number");
     assert!((1_500..=1_875).contains(&executions), "{executions}");
     // Some of these turns have no query, by chance. That is not reported as a lack of responses.
     let args = "--repeat 2 --rate 8 --turn 130ms --floor 5% --json";
-    jitter(QUERIES, &Server::start(200).url, args).ends_with(0);
+    jitter(QUERIES, &Server::start(200).url, args, 0);
 }
 
 #[test]
 fn what_was_measured_before_a_leaf_failed_is_reported() {
     let url = by_turn(|turn| if turn < 2 { "200 OK" } else { "503 Busy" });
-    let ran = jitter(QUERIES, &url, "--repeat 100000 --turn 300ms --json").ends_with(3);
-    assert!(ran.err.contains("status 503; these are partial results"), "{}", ran.err);
+    let ran = jitter(QUERIES, &url, "--repeat 100000 --turn 300ms --json", 3);
     let found = ran.json();
     assert_eq!(found["partial"], true);
     let executions = found["executions"].as_u64().expect("a number");
@@ -273,13 +245,14 @@ fn what_was_measured_before_a_leaf_failed_is_reported() {
     let because = found["ended_because"]["text"].as_str();
     assert!(because.is_some_and(|because| because.starts_with(&why)), "{found}");
     assert_eq!(ran.file("out/jitter/p.txt").lines().count(), 1 + 3);
+    ran.ran.warns(["status 503; these are partial results"]);
 }
 
 #[test]
 fn a_server_that_is_away_for_a_moment_is_retried() {
     let url = by_turn(|turn| if matches!(turn, 0 | 1 | 3 | 4) { "503 Busy" } else { "200 OK" });
     let args = "--at-least 500ms --tolerance 99% --turn 300ms --json";
-    let found = jitter(QUERIES, &url, args).ends_with(0).json();
+    let found = jitter(QUERIES, &url, args, 0).json();
     assert_eq!((found.get("partial"), &found["queries"]), (None, &3.into()));
     assert!(found["errors"]["status_5xx"].as_u64().is_some_and(|count| count > 0), "{found}");
 }

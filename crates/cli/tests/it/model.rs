@@ -2,13 +2,11 @@
 //! its manual.
 
 use std::path::Path;
-use std::process::Output;
 
-use crate::harness::words;
-use crate::harness::words::folder;
+use crate::harness::words::{self, Ran, folder, read};
 use serde_json::Value;
 
-fn model(folder: &Path, line: &str) -> Output {
+fn model(folder: &Path, line: &str) -> Ran {
     words::curtail_in(folder, &format!("model {line}"))
 }
 
@@ -145,16 +143,15 @@ fn variance_is_worth_a_longer_mean() {
             close(&map["mean_sojourn"][row][column], sojourn(mean, variance));
         }
     }
-    assert!(model(folder.path(), &format!("{line} --out map")).status.success());
-    let page = std::fs::read_to_string(folder.path().join("map/variability.html")).expect("a page");
+    model(folder.path(), &format!("{line} --out map")).ends(0);
+    let page = read(folder.path().join("map/variability.html"));
     assert_eq!(page.matches("<rect").count(), 2 * (7 * 8 + 2), "two maps with legends");
     assert!(page.contains("may take 7.344 ms on average, instead of 5 ms"), "{page}");
     // If the utilization is close to 1, a service with a longer mean has no steady state.
     let busy = json("variability --service-time lognormal:1:9 --utilization 0.1");
     assert!(busy["heat_map"]["break_even"][6].is_null());
-    let text = model(folder.path(), "variability --utilization 0.5");
-    let text = String::from_utf8(text.stdout).expect("text");
-    assert!(text.contains("100 %             1.172"), "{text}");
+    let text = model(folder.path(), "variability --utilization 0.5").out;
+    assert!(text.contains("\n100 %                    1.172  "), "{text}");
     assert_eq!(text.matches('*').count(), 35 - 3, "{text}");
 }
 
@@ -171,9 +168,7 @@ fn waiting_probabilities_are_reported_with_their_exactness() {
         ("--service-time exp:1+bimodal:0.001:100", "curtail sim measures them"),
     ] {
         let line = if more.starts_with("--service") { "queue --utilization 0.5" } else { line };
-        let output = model(Path::new("."), &format!("{line} {more}"));
-        let stdout = String::from_utf8_lossy(&output.stdout);
-        assert!(stdout.contains(words), "{more}: {stdout}");
+        model(Path::new("."), &format!("{line} {more}")).prints([words]);
     }
 }
 
@@ -247,13 +242,9 @@ fn a_best_fit_that_is_not_the_first_is_marked() {
     let samples: String = (0..5_000).map(|at| format!("{}\n", time(at))).collect();
     let even: String = (0..200).map(|i| format!("{}\n", 1.0 + f64::from(i))).collect();
     let folder = folder(&[("mixed", &samples), ("even", &even)]);
-    let fitted = |file: &str| {
-        let output = words::curtail_in(folder.path(), &format!("model fit {file}"));
-        String::from_utf8(output.stdout).expect("text")
-    };
     let of = "best of those that --service-time accepts: --service";
-    assert!(fitted("mixed").contains(of), "{}", fitted("mixed"));
-    assert!(fitted("even").contains("best: --service"), "{}", fitted("even"));
+    model(folder.path(), "fit mixed").prints([of]);
+    model(folder.path(), "fit even").prints(["best: --service"]);
 }
 
 #[test]
@@ -453,12 +444,15 @@ fn bad_files_are_rejected_with_line_and_fix() {
 #[test]
 fn figures_have_four_digits_and_separate_columns() {
     let folder = folder(&[("regular", &(10..30).map(|i| format!("{i}\n")).collect::<String>())]);
-    let text = |line: &str| String::from_utf8(model(folder.path(), line).stdout).expect("text");
-    let fits = text("fit regular");
+    let fits = model(folder.path(), "fit regular").out;
     let rest = fits.split("coefficient of variation is ").nth(1).expect("it is too regular");
     let digits = rest.split(',').next().expect("a number");
     assert_eq!(digits, "0.08744", "{fits}");
-    let table = text("queue --utilization 0.5 --percentiles 99,99.9999999999,99.99999999999");
+    let table = model(
+        folder.path(),
+        "queue --utilization 0.5 --percentiles 99,99.9999999999,99.99999999999",
+    )
+    .out;
     let head = table.lines().find(|line| line.contains("p99")).expect("a head");
     let words: Vec<&str> = head.split_whitespace().collect();
     assert_eq!(words, ["mean", "p99", "p99.9999999999", "p99.99999999999"]);
@@ -473,10 +467,7 @@ fn figures_have_four_digits_and_separate_columns() {
 #[test]
 fn files_without_an_end_are_refused() {
     for verb in ["fit", "curve", "log", "bottleneck"] {
-        let output = model(Path::new("."), &format!("{verb} /dev/zero"));
-        assert_eq!(output.status.code(), Some(2));
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(stderr.contains("/dev/zero has more than"), "{stderr}");
+        model(Path::new("."), &format!("{verb} /dev/zero")).fails(2, "/dev/zero has more than");
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use curtail_probe::profile::{Cost, Evidence, Lost, Profile, Whole};
 use serde_json::Value;
 
-use crate::harness::words::{curtail_in, folder, json_in, refused};
+use crate::harness::words::{curtail_in, folder, json_in, names, read, refused};
 
 /// The profile of a server in which parsing is long but steady, and reading varies. The variation
 /// comes from waiting for a thread, and `times` scales it. The requests are made up: they vary like
@@ -55,19 +55,8 @@ fn text(profile: &Profile) -> String {
 }
 
 fn printed(folder: &Path, line: &str, code: i32) -> (String, String) {
-    let output = curtail_in(folder, line);
-    let [out, err] =
-        [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("text"));
-    assert_eq!(output.status.code(), Some(code), "{line}: {out}{err}");
-    (out, err)
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let names = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
-    let mut names: Vec<String> =
-        names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    names
+    let ran = curtail_in(folder, line).ends(code);
+    (ran.out, ran.err)
 }
 
 #[test]
@@ -154,7 +143,7 @@ fn a_directory_has_files_for_other_verbs() {
         "total.txt",
     ]);
     assert_eq!(names(&made), expected);
-    let read = |name: &str| fs::read_to_string(made.join(name)).expect(name);
+    let read = |name: &str| read(made.join(name));
     // Saving a profile that was read does not change it.
     assert_eq!(read("profile.json").trim_end(), text(&server(1.0)));
     let rows = read("requests.csv");
@@ -393,8 +382,7 @@ fn extreme_figures_do_no_harm() {
         let (out, err) =
             printed(folder.path(), &format!("profile --show {name} --out {name}.out"), 0);
         assert!(!err.contains("panicked") && !out.contains('\u{1b}'), "{out}{err}");
-        let page = fs::read_to_string(folder.path().join(format!("{name}.out/profile.html")))
-            .expect("a page");
+        let page = read(folder.path().join(format!("{name}.out/profile.html")));
         assert!(!page.contains("NaN"), "{name}");
         curtail_in(folder.path(), &format!("profile --compare long {name} --json"));
     }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::harness::words::{curtail_in, folder, json_in, refused};
+use crate::harness::words::{curtail, curtail_in, folder, json_in, read, refused, run};
 use serde_json::Value;
 
 /// Arguments for a simulation that takes a few milliseconds.
@@ -25,9 +25,7 @@ fn timeless(line: &str) -> Value {
 
 /// Returns the table that `sim` prints.
 fn table(line: &str) -> String {
-    let printed = curtail_in(here(), line);
-    assert_eq!(printed.status.code(), Some(0), "{line}");
-    String::from_utf8_lossy(&printed.stdout).into_owned()
+    curtail(line).ends(0).out
 }
 
 #[test]
@@ -67,11 +65,7 @@ fn the_document_lists_the_policies_in_order() {
 #[test]
 fn an_unstable_policy_has_no_latencies_and_is_no_failure() {
     for (flags, because, text) in [
-        (
-            "--utilization 1.5",
-            "overload",
-            "psq       unstable: more work arrives than the replicas",
-        ),
+        ("--utilization 1.5", "overload", "psq     unstable: more work arrives than the replicas"),
         ("--queue 1", "queue-full", "a shard's queue was full; see --queue"),
     ] {
         let line = format!("sim --shards 2 --requests 2000 --policy psq {flags}");
@@ -121,7 +115,7 @@ fn windows_start_at_the_change() {
     for (window, words) in [
         (600, "\nFrom request 500 on: jitter=none\n"),
         (600, "\np99 of requests from request 500 on, in windows of 600\n"),
-        (600, "\n1200               –         –\n"),
+        (600, "\n1200         –         –\n"),
         (600, "10 samples lie above the percentile; see --window"),
         (50, "… and 10 more windows: see --json"),
         // A hundred samples are too few for a p99.
@@ -133,13 +127,20 @@ fn windows_start_at_the_change() {
 }
 
 #[test]
-fn hints_that_no_policy_uses_are_noted() {
-    for (policy, noted) in [("psq", true), ("rescue:no-cancel", false)] {
-        let line = format!("sim --shards 1 --requests 1000 --hint-error 0.5 --policy {policy}");
-        let output = curtail_in(here(), &line);
-        assert_eq!(output.status.code(), Some(0));
-        let aside = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(aside.contains("note: hint-error has no effect"), noted, "{aside}");
+fn flags_that_no_policy_uses_are_noted() {
+    let (shared, hints) =
+        ("--servers 4 --slots 4 --client-slots 1 --policy", "--shards 1 --hint-error 0.5 --policy");
+    for (line, flag, noted) in [
+        (format!("{hints} psq"), "hint-error", true),
+        (format!("{hints} rescue:no-cancel"), "hint-error", false),
+        (format!("{shared} least-outstanding"), "client-slots", true),
+        (format!("{shared} psq"), "client-slots", false),
+    ] {
+        let ran = curtail(&format!("sim --requests 1000 {line}")).ends(0);
+        let note = format!("note: {flag} has no effect");
+        assert_eq!(ran.err.contains(&note), noted, "{line}: {}", ran.err);
+        let shared = ran.out.starts_with("1 client, 4 servers of 4 slots");
+        assert_eq!(shared, flag == "client-slots", "{}", ran.out);
     }
 }
 
@@ -163,19 +164,6 @@ fn flags_override_the_file() {
     assert_eq!((&entry["policy"], &entry["queries_simulated"]), (&"o1".into(), &4_000.into()));
     assert_eq!(entry["utilization"]["offered"], 0.4);
     assert!(entry["request"]["p90"].is_f64() && entry["request"].get("p50").is_none());
-}
-
-#[test]
-fn client_slots_that_no_policy_uses_are_noted() {
-    for (policy, noted) in [("least-outstanding", true), ("psq", false)] {
-        let line =
-            format!("sim --servers 4 --slots 4 --client-slots 1 --requests 1000 --policy {policy}");
-        let output = curtail_in(here(), &line);
-        let [printed, aside] =
-            [output.stdout, output.stderr].map(|text| String::from_utf8(text).expect("text"));
-        assert!(printed.starts_with("1 client, 4 servers of 4 slots"), "{printed}");
-        assert_eq!(aside.contains("note: client-slots has no effect"), noted, "{aside}");
-    }
 }
 
 #[test]
@@ -242,12 +230,9 @@ fn control_characters_in_a_flag_are_escaped() {
     for flag in ["--shards=\u{1b}[31m", "--no\u{1b}[31m", "--arrivals=\u{9b}31m"] {
         let mut command = std::process::Command::new(crate::harness::CURTAIL);
         // Forces colors, as on a terminal.
-        let output = command.args(["sim", flag]).env("CLICOLOR_FORCE", "1").output();
-        let output = output.expect("the binary starts");
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{stderr}");
-        assert!(!stderr.contains(|c: char| c.is_control() && c != '\n'), "{stderr:?}");
-        assert!(stderr.starts_with("error: "), "{stderr}");
+        let ran = run(command.args(["sim", flag]).env("CLICOLOR_FORCE", "1")).ends(2);
+        assert!(!ran.err.contains(|c: char| c.is_control() && c != '\n'), "{:?}", ran.err);
+        assert!(ran.err.starts_with("error: "), "{}", ran.err);
     }
 }
 
@@ -284,8 +269,8 @@ fn first_number(text: &str) -> f64 {
 #[cfg(target_os = "linux")]
 #[test]
 fn an_interrupted_simulation_reports_it() {
-    use crate::harness::{CURTAIL, until};
-    use rustix::process::{Pid, Signal, kill_process};
+    use crate::harness::{CURTAIL, serving::interrupted, until};
+    use rustix::process::Signal;
     use std::process::{Command, Stdio};
 
     let mut command = Command::new(CURTAIL);
@@ -299,12 +284,9 @@ fn an_interrupted_simulation_reports_it() {
         let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
         caught.is_some_and(|mask| mask & (1 << (Signal::INT.as_raw() - 1)) != 0)
     });
-    kill_process(Pid::from_child(&child), Signal::INT).expect("a child of ours");
-    let output = child.wait_with_output().expect("it ends");
-    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(130), "{stderr}");
-    assert!(stderr.contains("interrupted before all replications were done"), "{stderr}");
-    assert!(output.stdout.is_empty());
+    let ran = interrupted(child).ends(130);
+    assert_eq!(ran.out, "");
+    ran.warns(["interrupted before all replications were done"]);
 }
 
 #[cfg(target_os = "linux")]
@@ -319,13 +301,10 @@ fn the_queue_of_a_server_that_clients_share_is_drawn() {
     let out = out.path();
     let line = "sim --servers 3 --clients 2 --replicas 2 --requests 3000 --replications 1 \
                 --service-time exp:4ms --utilization 0.5 --policy c3 --policy random --out drawn";
-    let printed = curtail_in(out, line);
-    assert_eq!(printed.status.code(), Some(0), "{printed:?}");
-    let page = std::fs::read_to_string(out.join("drawn/queue.html")).expect("a page");
+    curtail_in(out, line).ends(0).warns(["drawn/queue.html"]);
+    let page = read(out.join("drawn/queue.html"));
     assert!(page.contains("with c3") && page.contains("with Random"), "{page}");
     assert_eq!(page.matches("<svg class=\"plot").count(), 2, "wide and narrow");
-    let stderr = String::from_utf8_lossy(&printed.stderr);
-    assert!(stderr.contains("drawn/queue.html"), "{stderr}");
     let alone = ("--servers 3 --queue-series", "--json");
     refused(out, "sim", &[("--requests 2000 --out drawn", "give --servers, too"), alone]);
 }

@@ -4,8 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use crate::harness::Process;
-use crate::harness::serving::{curtail, saying};
-use crate::harness::words::{folder, refused};
+use crate::harness::serving::saying;
+use crate::harness::words::{curtail, curtail_in, folder, refused};
 use rustix::process::Signal;
 
 fn config(kind: &str, more: &str) -> String {
@@ -21,30 +21,23 @@ fn check_reports_what_separates_classes_on_this_machine() {
         config("http", "") + &config("get", "purge = \"127.0.0.1:0\"").replace("\"a\"", "\"b\"");
     let text = text.rsplit_once("server").expect("its last key").0.to_owned();
     let folder = folder(&[("stage.toml", &text)]);
-    let file = folder.path().join("stage.toml").display().to_string();
-    let output = curtail(&format!("stage --check --config {file}"), &[]);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(output.status.code(), Some(0));
-    assert!(text.contains("valid, 2 stage(s)") && text.contains("link 127.0.0.1"), "{text}");
-    let output = curtail(&format!("stage --check --json --config {file}"), &[]);
-    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    let check =
+        |more| curtail_in(folder.path(), &format!("stage --check --config stage.toml{more}"));
+    check("").ends(0).prints(["valid, 2 stage(s)", "link 127.0.0.1"]);
+    let document = check(" --json").json();
     assert_eq!(document["verdict"]["kind"], "fine");
     assert_eq!(document["resources"][0]["resource"], "processor");
 }
 
 #[test]
 fn the_example_of_the_help_can_be_used_as_it_is() {
-    let help = curtail("stage --help", &[]);
-    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    let help = curtail("stage --help").out;
     let start = help.find("  [[stage]]").expect("an example");
     let (example, _) = help[start..].split_once("--check also").expect("its end");
     let example = example.replace("/srv/data", "/");
     for text in [example.clone(), example.replace("\n  # ", "\n  ")] {
         let folder = folder(&[("stage.toml", &text)]);
-        let file = folder.path().join("stage.toml").display().to_string();
-        let output = curtail(&format!("stage --check --config {file}"), &[]);
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(0), "{stderr}{text}");
+        curtail_in(folder.path(), "stage --check --config stage.toml").ends(0);
     }
 }
 
@@ -54,18 +47,14 @@ fn bad_configurations_are_refused_with_the_line_and_the_fix() {
     let (slots, root) = (config("tcp", "slots = 0"), config("tcp", "root = \"/\""));
     let files =
         [("kind.toml", &*bad), ("slots.toml", &*slots), ("root.toml", &*root), ("empty.toml", "")];
-    let folder = folder(&files);
-    refused(
-        folder.path(),
-        "stage --config",
-        &[
-            ("kind.toml", "kind.toml:3: unknown variant `udp`"),
-            ("slots.toml", "slots.toml:5: stage \"a\": slots = 0 is out of range; use 1 to 4096"),
-            ("root.toml", "root has no effect in a stage of kind tcp; remove it"),
-            ("empty.toml", "has no [[stage]]"),
-            ("absent.toml", "cannot be read"),
-        ],
-    );
+    let cases = [
+        ("kind.toml", "kind.toml:3: unknown variant `udp`"),
+        ("slots.toml", "slots.toml:5: stage \"a\": slots = 0 is out of range; use 1 to 4096"),
+        ("root.toml", "root has no effect in a stage of kind tcp; remove it"),
+        ("empty.toml", "has no [[stage]]"),
+        ("absent.toml", "cannot be read"),
+    ];
+    refused(folder(&files).path(), "stage --config", &cases);
 }
 
 #[test]
@@ -73,8 +62,8 @@ fn a_stage_forwards_and_drains() {
     let server = saying("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi");
     let text = config("http", "").replace("127.0.0.1:9", &server.to_string());
     let folder = folder(&[("stage.toml", &text)]);
-    let file = folder.path().join("stage.toml").display().to_string();
-    let stage = Process::start(&["stage", "--announce", "--config", &file]);
+    let file = folder.path().join("stage.toml");
+    let stage = Process::start(&format!("stage --announce --config {}", file.display()));
     let mut client = TcpStream::connect(stage.address).expect("it listens");
     client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("it reads");
     let mut response = String::new();

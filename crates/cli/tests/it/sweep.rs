@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 
-use crate::harness::{CURTAIL, until, wait};
-use rustix::process::{Pid, Signal, kill_process};
+use crate::harness::words::{Ran, read, run};
+use crate::harness::{CURTAIL, signal, until, wait};
+use rustix::process::Signal;
 
 /// Twelve points that take a few milliseconds each.
 const SMALL: &str = "--shards 3 --requests 2000 --replications 2 --jitter bimodal:{p}:15 \
@@ -17,24 +18,15 @@ fn command(line: &str, out: &Path) -> Command {
     command
 }
 
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
 /// Runs a sweep that succeeds.
-fn done(line: &str, out: &Path) -> Output {
-    let output = command(line, out).output().expect("the binary starts");
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    output
+fn done(line: &str, out: &Path) -> Ran {
+    run(&mut command(line, out)).ends(0)
 }
 
 /// Runs a sweep that is rejected.
 fn refused(line: &str, out: &Path, code: i32, words: &str) {
-    let output = command(line, out).output().expect("the binary starts");
-    let stderr = stderr(&output);
-    assert_eq!(output.status.code(), Some(code), "{line}: {stderr}");
-    assert!(stderr.contains(words), "{line}: {stderr}");
-    assert!(stderr.starts_with("error: "), "{line}: {stderr}");
+    let ran = run(&mut command(line, out)).ends(code).warns([words]);
+    assert!(ran.err.starts_with("error: "), "{line}: {}", ran.err);
 }
 
 fn with(some: &str, more: &str) -> String {
@@ -52,7 +44,7 @@ fn results(out: &Path) -> String {
 }
 
 fn csv(out: &Path) -> String {
-    fs::read_to_string(out.join("results.csv")).expect("a table")
+    read(out.join("results.csv"))
 }
 
 /// Starts a sweep, and returns when it has finished some points but is far from done.
@@ -72,17 +64,12 @@ fn a_killed_sweep_resumes_with_the_same_results() {
     child.kill().expect("a child of ours");
     child.wait().expect("a child of ours");
     let there = results(&out).matches('\n').count();
-    assert!(
-        there < 48 && !out.join("results.csv").exists(),
-        "the sweep ended before it could be \
-                                                              interrupted"
-    );
+    let is_early = there < 48 && !out.join("results.csv").exists();
+    assert!(is_early, "the sweep ended before it could be interrupted");
     // The state of the results after a kill in the middle of a line.
     let torn = results(&out) + "{\"point\":77,\"grid\":{\"util";
     fs::write(out.join("results.jsonl"), torn).expect("a file");
-    let again = done(&args, &out);
-    let words = format!("{there} of 48 points are in");
-    assert!(stderr(&again).contains(&words), "{}", stderr(&again));
+    done(&args, &out).warns([&format!("{there} of 48 points are in")]);
     assert_eq!(results(&out).lines().count(), 48);
 
     let whole = out.with_file_name("whole");
@@ -94,10 +81,8 @@ fn a_killed_sweep_resumes_with_the_same_results() {
 fn a_signal_keeps_the_finished_points() {
     let (_folder, out) = folder();
     let (_, mut child) = begun(&out);
-    kill_process(Pid::from_child(&child), Signal::TERM).expect("the process is ours");
-    let mut stderr = child.stderr.take().expect("it is piped");
-    let mut message = String::new();
-    std::io::Read::read_to_string(&mut stderr, &mut message).expect("text");
+    signal(&child, Signal::TERM);
+    let message = std::io::read_to_string(child.stderr.take().expect("piped")).expect("text");
     assert_eq!(wait(&mut child), Some(130), "{message}");
     assert!(
         message.contains("of 48 points are in") && message.contains("the same command continues"),
@@ -118,7 +103,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
     assert_eq!(csv(&one).lines().count(), 1 + 12 * 2);
     let header = "point,utilization,p,policy,trained,stable,unit,utilization.offered,";
     assert!(csv(&one).starts_with(header), "{}", csv(&one));
-    let page = |out: &Path| fs::read_to_string(out.join("results.html")).expect("a page");
+    let page = |out: &Path| read(out.join("results.html"));
     assert_eq!(page(&one), page(&many));
     let xml = page(&one).split_once('\n').expect("lines").1.to_owned();
     let document = roxmltree::Document::parse(&xml).expect("well-formed");
@@ -128,7 +113,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
     assert_eq!(plots.count(), 3 + 1, "lines by p, and a map of the second policy");
     assert!(!one.join("results.svg").exists(), "there is more than one chart");
 
-    let list: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    let list = output.json();
     let list = list.as_array().expect("a list");
     assert_eq!(list.len(), 12);
     assert_eq!(list[4]["grid"], serde_json::json!({"utilization": 0.2, "p": 0.01}));
@@ -142,7 +127,7 @@ fn a_single_chart_is_a_file_of_its_own() {
     let (_folder, out) = folder();
     let line = "--requests=1000 --shards=2 --grid utilization=0.1,0.2,0.3 --policy=psq";
     done(line, &out);
-    let picture = fs::read_to_string(out.join("results.svg")).expect("a picture");
+    let picture = read(out.join("results.svg"));
     let document = roxmltree::Document::parse(&picture).expect("well-formed");
     assert!(document.root_element().has_tag_name(("http://www.w3.org/2000/svg", "svg")));
     assert!(picture.contains("<style>") && picture.contains("utilization"));
@@ -153,7 +138,7 @@ fn the_reference_of_maps_may_change_after_a_sweep() {
     let (_folder, out) = folder();
     let small = with(SMALL, "--policy=laedge:cc");
     done(&small, &out);
-    let page = || fs::read_to_string(out.join("results.html")).expect("a page");
+    let page = || read(out.join("results.html"));
     let maps = |page: &str| page.matches("Gain of ").count();
     assert_eq!(maps(&page()), 2, "of two policies, relative to the first");
     let lines = results(&out);
@@ -168,8 +153,7 @@ fn another_plan_needs_another_directory_or_a_restart() {
     let (_folder, out) = folder();
     done(SMALL, &out);
     let before = csv(&out);
-    let there = done(SMALL, &out);
-    assert!(stderr(&there).contains("12 of 12 points"), "{}", stderr(&there));
+    done(SMALL, &out).warns(["12 of 12 points"]);
     assert_eq!(csv(&out), before);
     let other = with(SMALL, "--seed 7");
     refused(
@@ -198,7 +182,7 @@ fn files_that_are_not_of_a_sweep_are_not_overwritten() {
     for mine in ["{\"speed\": 1}", "mine"] {
         fs::write(out.join("sweep.json"), mine).expect("a file");
         refused(SMALL, &out, 2, "its sweep.json is not the plan of a sweep; give another --out");
-        assert_eq!(fs::read_to_string(out.join("sweep.json")).expect("a file"), mine);
+        assert_eq!(read(out.join("sweep.json")), mine);
         assert!(!out.join("results.jsonl").exists(), "nothing is left behind");
     }
 }
@@ -242,9 +226,8 @@ fn a_grid_in_a_file_is_overridden_by_flags() {
     assert!(rows.next().expect("a header").starts_with(header), "{csv}");
     assert!(rows.nth(3).expect("a row").starts_with("3,0.3,0.001,15,2,\"1,0.5\",2,psq,"), "{csv}");
     assert_eq!(csv.lines().count(), 1 + 12);
-    let sim = Command::new(CURTAIL).args(["sim", "--file", &file]).output().expect("it starts");
-    assert_eq!(sim.status.code(), Some(2));
-    assert!(stderr(&sim).contains("curtail sweep"), "{}", stderr(&sim));
+    let mut sim = Command::new(CURTAIL);
+    run(sim.args(["sim", "--file", &file])).ends(2).warns(["curtail sweep"]);
     for (line, words) in [
         ("p = 0.1", "grid.toml:2: [grid] p is 0.1; give a list, such as [0.1]"),
         ("p = [true]", "grid.toml:2: [grid] p: true must be a number or a string"),
@@ -299,31 +282,28 @@ fn seeds_are_exact_up_to_the_largest() {
     let (_folder, out) = folder();
     let small = "--requests=500 --shards=1 --replications=1 --policy=psq";
     let output = done(&with(small, "--grid seed=0,18446744073709551615 --json"), &out);
-    let list: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    let list = output.json();
     assert_eq!(list[1]["grid"]["seed"], u64::MAX);
     assert!(csv(&out).contains("\n1,18446744073709551615,psq,"), "{}", csv(&out));
-    let same = done(&with(small, "--grid seed=0,18446744073709551615"), &out);
-    assert!(stderr(&same).contains("2 of 2 points"), "{}", stderr(&same));
+    done(&with(small, "--grid seed=0,18446744073709551615"), &out).warns(["2 of 2 points"]);
     let one = out.with_file_name("one");
-    let output = done(&with(small, "--grid seed=1"), &one);
-    assert!(output.stdout.starts_with(b"1 point \xc3\x97 1 policy\n"), "{output:?}");
+    let ran = done(&with(small, "--grid seed=1"), &one);
+    assert!(ran.out.starts_with("1 point × 1 policy\n"), "{}", ran.out);
 }
 
 #[test]
 fn plots_name_the_reason_if_everything_is_unstable() {
     let (_folder, out) = folder();
     let line = "--requests=1000 --shards=2 --grid utilization=2,3,4 --policy=psq";
-    let output = done(line, &out);
-    let words = "every policy is unstable at every point";
-    assert!(String::from_utf8_lossy(&output.stdout).contains(words), "{output:?}");
-    let picture = fs::read_to_string(out.join("results.svg")).expect("a picture");
+    done(line, &out).prints(["every policy is unstable at every point"]);
+    let picture = read(out.join("results.svg"));
     assert!(picture.contains(">every policy is unstable here</text>"), "{picture}");
-    let page = fs::read_to_string(out.join("results.html")).expect("a page");
+    let page = read(out.join("results.html"));
     assert!(page.contains("Every policy is unstable at every point"), "{page}");
     let some = out.with_file_name("some");
     let line = "--requests=1000 --grid=utilization=0.3,3,4 --grid=shards=1,2 --policy=psq";
     done(line, &some);
-    let page = fs::read_to_string(some.join("results.html")).expect("a page");
+    let page = read(some.join("results.html"));
     assert!(!page.to_lowercase().contains("every policy is unstable"), "{page}");
 }
 

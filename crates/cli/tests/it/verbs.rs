@@ -1,43 +1,27 @@
 //! Tests the binary as people and scripts use it: exit codes, messages, signals, and files left
 //! behind.
 
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
-use crate::harness::words::{folder, refused};
+use crate::harness::words::{Ran, curtail, curtail_in, folder, read, refused};
 use crate::harness::{CURTAIL, GOOD, Service, wait};
 use rustix::process::Signal;
 
-fn curtail(args: &[&str]) -> Output {
-    Command::new(CURTAIL).args(args).stdin(Stdio::null()).output().expect("the binary starts")
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
 /// Runs the proxy with a configuration until it ends.
-fn proxy(text: &str, more: &[&str]) -> Output {
+fn proxy(text: &str, more: &str) -> Ran {
     let folder = folder(&[("proxy.toml", text)]);
-    let file = folder.path().join("proxy.toml").display().to_string();
-    curtail(&[&["proxy", "--config", &file], more].concat())
+    curtail_in(folder.path(), &format!("proxy --config proxy.toml {more}"))
 }
 
 #[test]
 fn check_distinguishes_good_from_bad_configurations() {
-    assert_eq!(proxy(GOOD, &["--check"]).status.code(), Some(0));
-    let bad = proxy(&GOOD.replace("psq", "laedge:cc"), &["--check"]);
-    assert_eq!(bad.status.code(), Some(2));
-    let stderr = stderr(&bad);
-    assert!(
-        stderr.contains("proxy.toml:6: \"laedge:cc\"") && stderr.contains("cancel"),
-        "{stderr}"
-    );
-    assert!(stderr.starts_with("error: "), "{stderr}");
-    assert_eq!(stderr.matches("error:").count(), 1, "{stderr}");
+    proxy(GOOD, "--check").ends(0);
+    proxy(&GOOD.replace("psq", "laedge:cc"), "--check")
+        .fails(2, "proxy.toml:6: \"laedge:cc\"")
+        .warns(["cancel"]);
     for file in ["/nowhere.toml", "/dev/null"] {
-        let bad = curtail(&["proxy", "--config", file, "--check", "--json"]);
-        let document: serde_json::Value = serde_json::from_slice(&bad.stdout).expect("JSON alone");
-        assert_eq!(bad.status.code(), Some(2));
+        let document = curtail(&format!("proxy --config {file} --check --json")).ends(2).json();
         assert_eq!(document["verdict"]["kind"], "bad-config");
         assert!(document["errors"][0]["text"].as_str().is_some_and(|text| text.contains(file)));
     }
@@ -45,46 +29,37 @@ fn check_distinguishes_good_from_bad_configurations() {
 
 #[test]
 fn the_log_names_every_address_of_a_proxy() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = folder(&[]);
     let unix = folder.path().join("socket").display().to_string();
     let listen = format!("admin = \"127.0.0.1:0\"\nunix = \"{unix}\"");
     let text = GOOD.replace("admin = false", &listen);
     let text = text.replace("slots = 1", "slots = 1\nlisten = \"127.0.0.1:0\"");
+    let service = "service=\"s\" address=127.0.0.1:";
     // It ends at once, because its stdin is closed.
-    let output = proxy(&text, &["--tied-to-stdin"]);
-    let stderr = stderr(&output);
-    assert_eq!(output.status.code(), Some(0), "{stderr}");
-    let unix = format!("unix={unix}");
-    for address in
-        ["http=127.0.0.1:", &unix, "admin=127.0.0.1:", "service=\"s\" address=127.0.0.1:"]
-    {
-        assert!(stderr.contains(address), "{address}: {stderr}");
-    }
+    proxy(&text, "--tied-to-stdin").ends(0).warns([
+        "http=127.0.0.1:",
+        &format!("unix={unix}"),
+        "admin=127.0.0.1:",
+        service,
+    ]);
 }
 
 /// Checks the help on exit codes, and that negative answers exit with 0.
 #[test]
 fn a_negative_answer_exits_with_0() {
-    let help = curtail(&["--help"]);
-    let help = String::from_utf8(help.stdout).expect("text");
     let promise =
         "0    done; also if the verdict is no (advise), or a policy is unstable (sim, sweep)";
-    assert!(help.contains(promise) && help.contains("servers end with 0"), "{help}");
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let out = folder.path().join("out").display().to_string();
-    let unstable = ["--requests=200", "--shards=1", "--policy=psq"];
-    let sim = [&["sim", "--utilization=2"], &unstable[..]].concat();
-    let sweep = [&["sweep", "--grid=utilization=2", "--out", &out], &unstable[..]].concat();
-    for line in [sim, sweep] {
-        let output = curtail(&line);
-        assert_eq!(output.status.code(), Some(0), "{line:?}: {}", stderr(&output));
-        assert!(String::from_utf8_lossy(&output.stdout).contains("unstable"), "{line:?}");
+    curtail("--help").prints([promise, "servers end with 0"]);
+    let folder = folder(&[]);
+    let unstable = "--requests=200 --shards=1 --policy=psq";
+    for verb in ["sim --utilization=2", "sweep --grid=utilization=2 --out out"] {
+        curtail_in(folder.path(), &format!("{verb} {unstable}")).ends(0).prints(["unstable"]);
     }
 }
 
 #[test]
 fn bad_input_exits_with_2_and_names_the_fix() {
-    let here = std::path::Path::new(".");
+    let here = Path::new(".");
     let load = [
         ("ftp://x --rate 5", "http://"),
         ("http://h --rate 0", "rate"),
@@ -149,49 +124,37 @@ fn bad_input_exits_with_2_and_names_the_fix() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_configuration_without_an_end_is_refused() {
-    let output = curtail(&["proxy", "--config", "/dev/zero", "--check"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        stderr(&output)
-            .contains("/dev/zero: cannot be read (it is longer than the limit of 1 MiB)")
-    );
+    curtail("proxy --config /dev/zero --check")
+        .ends(2)
+        .warns(["/dev/zero: cannot be read (it is longer than the limit of 1 MiB)"]);
 }
 
 #[test]
 fn help_explains_its_words() {
-    let help = String::from_utf8(curtail(&["demo", "--help"]).stdout).expect("text");
-    for word in ["Utilization is λ P̄ / (r c): λ queries per second", "\"Copies per query\" is"]
-    {
-        assert!(help.contains(word), "{help}");
-    }
-    let help = String::from_utf8(curtail(&["--help"]).stdout).expect("text");
-    assert!(help.contains("Put a proxy in front of a replicated service\n"), "{help}");
+    curtail("demo --help")
+        .prints(["Utilization is λ P̄ / (r c): λ queries per second", "\"Copies per query\" is"]);
+    curtail("--help").prints(["Put a proxy in front of a replicated service\n"]);
 }
 
 #[test]
 fn a_port_in_use_exits_with_3() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("its address").to_string();
-    let output = proxy(&GOOD.replace("127.0.0.1:0", &address), &[]);
-    assert_eq!(output.status.code(), Some(3));
-    let place = format!("listen.http = \"{address}\" (");
-    assert!(stderr(&output).contains(&place), "{}", stderr(&output));
-    assert!(stderr(&output).contains("proxy.toml:2)"), "{}", stderr(&output));
     // The log contains the notes that --check prints.
     let note = "service \"s\" (psq) gains most if one proxy sends all queries";
-    assert!(stderr(&output).contains(note), "{}", stderr(&output));
-    let checked = proxy(GOOD, &["--check"]);
-    assert!(stderr(&checked).contains(&format!("note: {note}")), "{}", stderr(&checked));
+    proxy(&GOOD.replace("127.0.0.1:0", &address), "").ends(3).warns([
+        &format!("listen.http = \"{address}\" ("),
+        "proxy.toml:2)",
+        note,
+    ]);
+    proxy(GOOD, "--check").warns([&format!("note: {note}")]);
 }
 
 #[test]
 fn the_schema_is_printed_without_a_file() {
-    let output = curtail(&["proxy", "--schema"]);
-    let schema: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
-    assert!(
-        output.status.success() && schema["$defs"]["Service"]["properties"]["slots"].is_object()
-    );
-    assert_eq!(curtail(&["proxy"]).status.code(), Some(2), "one of the two must be given");
+    let schema = curtail("proxy --schema").ends(0).json();
+    assert!(schema["$defs"]["Service"]["properties"]["slots"].is_object());
+    curtail("proxy").ends(2); // One of the two must be given.
 }
 
 #[test]
@@ -223,8 +186,7 @@ fn children_end_with_their_parent() {
 fn load_reports_json_and_nothing_else_on_stdout() {
     let service = Service::start("psq", "");
     let url = format!("http://{}/search?q=common", service.proxy.address);
-    let output = curtail(&["load", &url, "--rate", "100", "--requests", "50", "--json"]);
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    let report = curtail(&format!("load {url} --rate 100 --requests 50 --json")).json();
     assert_eq!(report["requests"], 50);
     assert_eq!(report["errors"]["connect"], 0);
     assert!(report["latency_ns"]["p99"].is_null(), "50 samples do not make a 99th percentile");
@@ -233,22 +195,19 @@ fn load_reports_json_and_nothing_else_on_stdout() {
 #[test]
 fn completions_and_man_pages_are_generated() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
-        let printed = curtail(&["completions", shell]);
-        let printed = String::from_utf8(printed.stdout).expect("text");
-        assert!(printed.contains("service-time") && !printed.contains("--warm-up"), "{shell}");
+        curtail(&format!("completions {shell}")).prints(["service-time"]).omits(["--warm-up"]);
     }
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let out = folder.path().join("man").display().to_string();
-    assert_eq!(curtail(&["completions", "man", "--out", &out]).status.code(), Some(0));
-    let page = std::fs::read_to_string(folder.path().join("man/curtail-sim.1")).expect("a page");
+    let folder = folder(&[]);
+    curtail_in(folder.path(), "completions man --out man").ends(0);
+    let page = read(folder.path().join("man/curtail-sim.1"));
     assert!(page.contains("service\\-time"), "{page}");
-    assert_eq!(curtail(&["completions", "man"]).status.code(), Some(2), "it has many pages");
+    curtail("completions man").ends(2); // It has many pages.
 }
 
 #[test]
 fn examples_stand_above_the_flags() {
     for verb in ["load", "sim", "sweep", "advise", "jitter", "leaf", "proxy", "agent"] {
-        let help = String::from_utf8(curtail(&[verb, "--help"]).stdout).expect("text");
+        let help = curtail(&format!("{verb} --help")).out;
         let at = |text: &str| help.find(text).unwrap_or_else(|| panic!("no {text} in {help}"));
         let example = if verb == "proxy" { "A configuration" } else { "Examples:" };
         assert!(at(example) < at("Options:"), "{help}");

@@ -1,18 +1,13 @@
-//! The figures of a run.
+//! The figures of a run, and the latencies over time that they show. These are exact and in bounded
+//! memory, because neighboring intervals are merged when there are too many.
 
-use curtail_load::{Extent, Pace, Plan, Report, Summary};
-
-use super::series::{Piece, Series};
-use crate::plot::FIGURE_SIZES;
-use crate::plot::axes::Caption;
-use crate::plot::curves::{Axis, Curve, Curves, draw};
-use crate::plot::distribution::{Latencies, Share, chart};
-use crate::plot::format::three;
-use crate::plot::palette::{Look, look};
-use crate::plot::stack::{self, Bar, Length};
-
-/// The size, class and id suffix of a figure.
-type Size = (f64, f64, &'static str, &'static str);
+use curtail_load::{Extent, Histogram, Pace, Plan, Report, SAMPLES_ABOVE_MIN, Summary};
+use curtail_report::chart::curves::{Axis, Curve, Curves, draw};
+use curtail_report::chart::distribution::{Latencies, Share, chart};
+use curtail_report::chart::frame::{Caption, Size, bounds};
+use curtail_report::chart::rows::{Length, Stack, stacks};
+use curtail_report::number::three;
+use curtail_report::policy::{Look, look};
 
 /// The data to draw.
 pub(super) struct Figures<'a> {
@@ -44,7 +39,6 @@ pub(super) fn parts(report: &Report) -> Vec<(&'static str, Look)> {
 
 impl Figures<'_> {
     pub(super) fn distribution(&self, which: Share, size: Size) -> Option<String> {
-        let (width, height, class, end) = size;
         // If no request had a good answer, there are no latencies, only the timeout.
         if self.report.histogram.is_empty() {
             return None;
@@ -57,8 +51,8 @@ impl Figures<'_> {
             let look = *look;
             Latencies { name, look, counted, withheld }
         });
-        let id = format!("{}{end}", if which == Share::Above { "ccdf" } else { "cdf" });
-        chart(&id, &both.collect::<Vec<_>>(), which, ((width, height), class))
+        let id = if which == Share::Above { "ccdf" } else { "cdf" };
+        chart(id, &both.collect::<Vec<_>>(), which, size)
     }
 
     /// Percentiles over time.
@@ -74,19 +68,19 @@ impl Figures<'_> {
             of(p99, 1_000, &|piece| piece.percentile(990)),
             of(max, 1, &Piece::max),
         ];
-        let all = || curves.iter().flat_map(|curve| &curve.points).map(|point| 10f64.powf(point.1));
-        let (low, high) = (all().min_by(f64::total_cmp)?, all().max_by(f64::total_cmp)?);
+        let all = curves.iter().flat_map(|curve| &curve.points).map(|point| 10f64.powf(point.1));
+        let (low, high) = bounds(all)?;
         let chart = Curves {
-            caption: self.caption("over-time", size, "Latency over time", &curves, |at| {
+            caption: caption("over-time", size, "Latency over time", &curves, |at| {
                 format!("{} ms", three(10f64.powf(at)))
             }),
             x: self.seconds(),
-            y: Axis::log("Latency, ms", low, high, FIGURE_SIZES[0].0),
+            y: Axis::log("Latency, ms", low, high, Size::WIDE.width),
             right: &[],
             curves: &curves,
-            size: (size.0, size.1),
+            size,
         };
-        Some(draw(&chart, size.2))
+        Some(draw(&chart))
     }
 
     /// Rates over time.
@@ -118,16 +112,16 @@ impl Figures<'_> {
         }
         let high = curves.iter().flat_map(|curve| &curve.points).map(|point| point.1);
         let chart = Curves {
-            caption: self.caption("rate", size, "Rate over time", &curves, |rate| {
+            caption: caption("rate", size, "Rate over time", &curves, |rate| {
                 format!("{} per second", three(rate))
             }),
             x: self.seconds(),
             y: Axis::linear("Good responses per second", 0.0, high.fold(1.0, f64::max)),
             right: &[],
             curves: &curves,
-            size: (size.0, size.1 * 0.7),
+            size: Size { height: size.height * 0.7, ..size },
         };
-        Some(draw(&chart, size.2))
+        Some(draw(&chart))
     }
 
     /// The parts of which each percentile consists.
@@ -136,49 +130,39 @@ impl Figures<'_> {
         let of = Summary::<u64>::NAMES.into_iter().zip(self.report.split_ns.each());
         let bars = of.filter_map(|(name, parts)| {
             let parts = parts?.each().map(|ns| ns as f64 / 1e6)[..named.len()].to_vec();
-            Some(Bar { name: name.to_owned(), parts })
+            Some(Stack { name: name.to_owned(), parts })
         });
-        let bars: Vec<Bar> = bars.collect();
+        let bars: Vec<Stack> = bars.collect();
         if bars.is_empty() {
             return None;
         }
-        let caption = Caption {
-            id: format!("parts{}", size.3),
-            title: "The parts of the latency at its percentiles".to_owned(),
-            description: "The same figures are in the table, in milliseconds.".to_owned(),
-        };
+        let title = "The parts of the latency at its percentiles";
+        let about = "The same figures are in the table, in milliseconds.";
         let length = Length::Shares("Share of the latency");
-        Some(stack::draw(&caption, &named, &bars, (length, " ms"), (size.0, size.2)))
+        let caption = Caption::new("parts", size, title, about);
+        Some(stacks(&caption, &named, &bars, (length, " ms"), size))
     }
 
     fn seconds(&self) -> Axis {
         let whole = self.series.joined(u64::MAX);
         let (from, until) = whole.first().map_or((0, 1), |whole| (whole.from_ns, whole.until_ns));
-        let mut axis = Axis::linear("Time, s", from as f64 / 1e9, until as f64 / 1e9);
-        axis.ends.1 = until as f64 / 1e9;
-        axis.ticks.retain(|(at, _)| *at <= axis.ends.1);
-        axis
+        Axis::until("Time, s", from as f64 / 1e9, until as f64 / 1e9)
     }
+}
 
-    fn caption(
-        &self,
-        id: &str,
-        size: Size,
-        title: &str,
-        curves: &[Curve],
-        text: impl Fn(f64) -> String,
-    ) -> Caption {
-        let about = curves.iter().filter_map(|curve| {
-            let values = || curve.points.iter().map(|point| point.1);
-            let (low, high) = (values().min_by(f64::total_cmp)?, values().max_by(f64::total_cmp)?);
-            Some(format!("{} from {} to {}.", curve.name, text(low), text(high)))
-        });
-        Caption {
-            id: format!("{id}{}", size.3),
-            title: title.to_owned(),
-            description: about.collect::<Vec<_>>().join(" "),
-        }
-    }
+/// A caption with the range of each curve.
+fn caption(
+    id: &str,
+    size: Size,
+    title: &str,
+    curves: &[Curve],
+    text: impl Fn(f64) -> String,
+) -> Caption {
+    let about = curves.iter().filter_map(|curve| {
+        let (low, high) = bounds(curve.points.iter().map(|point| point.1))?;
+        Some(format!("{} from {} to {}.", curve.name, text(low), text(high)))
+    });
+    Caption::new(id, size, title, about.collect::<Vec<_>>().join(" "))
 }
 
 /// The value of each interval as two points, at its start and its end, in seconds.
@@ -188,4 +172,158 @@ fn steps(pieces: &[Piece], value: impl Fn(&Piece) -> Option<f64>) -> Vec<(f64, f
         Some([(piece.from_ns as f64 / 1e9, value), (piece.until_ns as f64 / 1e9, value)])
     };
     pieces.iter().filter_map(step).flatten().collect()
+}
+
+/// Maximum number of intervals. It exceeds the width of a plot, in pixels.
+const PIECES_MAX: usize = 512;
+
+/// The latencies of an interval.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Piece {
+    pub(super) from_ns: u64,
+    pub(super) until_ns: u64,
+    /// Latencies in nanoseconds in ascending order, each with its count.
+    counts: Vec<(u64, u64)>,
+}
+
+impl Piece {
+    /// The number of latencies.
+    pub(super) fn len(&self) -> u64 {
+        self.counts.iter().map(|(_, count)| count).sum()
+    }
+
+    pub(super) fn seconds(&self) -> f64 {
+        self.until_ns.saturating_sub(self.from_ns) as f64 / 1e9
+    }
+
+    pub(super) fn max(&self) -> Option<u64> {
+        self.counts.last().map(|(ns, _)| *ns)
+    }
+
+    /// The percentile given by `per_mille`, if enough samples are above it.
+    pub(super) fn percentile(&self, per_mille: u64) -> Option<u64> {
+        let all = self.len();
+        if all * (1_000 - per_mille) < SAMPLES_ABOVE_MIN * 1_000 {
+            return None;
+        }
+        let rank = (all * per_mille).div_ceil(1_000);
+        let mut below = 0;
+        let reaches = |(_, count): &&(u64, u64)| {
+            below += count;
+            below >= rank
+        };
+        self.counts.iter().find(reaches).map(|(ns, _)| *ns)
+    }
+
+    /// Merges the next interval into this one.
+    fn merge(&mut self, next: &Piece) {
+        self.until_ns = self.until_ns.max(next.until_ns);
+        self.counts.extend(&next.counts);
+        self.counts.sort_unstable();
+        self.counts.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1 += next.1;
+            }
+            same
+        });
+    }
+}
+
+/// Intervals, in order.
+#[derive(Debug, Default)]
+pub(super) struct Series {
+    pieces: Vec<Piece>,
+    /// The number of snapshots per interval.
+    snapshots: usize,
+    /// The number of snapshots in the last interval.
+    last: usize,
+}
+
+impl Series {
+    /// Adds the latencies of the next snapshot.
+    pub(super) fn add(&mut self, (from_ns, until_ns): (u64, u64), counted: &Histogram<u64>) {
+        let of = counted
+            .iter_recorded()
+            .map(|bucket| (bucket.value_iterated_to().min(counted.max()), bucket.count_at_value()));
+        let piece = Piece { from_ns, until_ns, counts: of.collect() };
+        if self.last < self.snapshots
+            && let Some(last) = self.pieces.last_mut()
+        {
+            last.merge(&piece);
+            self.last += 1;
+            return;
+        }
+        if self.pieces.len() == PIECES_MAX {
+            let pairs = self.pieces.chunks(2).map(|pair| {
+                let mut merged = pair[0].clone();
+                pair[1..].iter().for_each(|next| merged.merge(next));
+                merged
+            });
+            self.pieces = pairs.collect();
+            self.snapshots = 2 * self.snapshots.max(1);
+        }
+        self.pieces.push(piece);
+        (self.snapshots, self.last) = (self.snapshots.max(1), 1);
+    }
+
+    /// The intervals, merged until each has `samples` samples; the remainder joins the last one.
+    pub(super) fn joined(&self, samples: u64) -> Vec<Piece> {
+        let mut joined: Vec<Piece> = Vec::new();
+        for piece in &self.pieces {
+            match joined.last_mut() {
+                Some(last) if last.len() < samples => last.merge(piece),
+                _ => joined.push(piece.clone()),
+            }
+        }
+        if joined.len() > 1
+            && let Some(rest) = joined.pop_if(|last| last.len() < samples)
+            && let Some(last) = joined.last_mut()
+        {
+            last.merge(&rest);
+        }
+        joined
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(values: &[u64]) -> Histogram<u64> {
+        let mut histogram = Histogram::new(3).expect("three digits");
+        values.iter().for_each(|&value| histogram.record(value).expect("in range"));
+        histogram
+    }
+
+    #[test]
+    fn a_long_run_keeps_all_counts_and_all_of_its_time_in_few_intervals() {
+        let mut series = Series::default();
+        let snapshots = 5_000_u64;
+        for at in 0..snapshots {
+            series.add((at * 10, at * 10 + 10), &counted(&[1 + at % 7, 1_000]));
+        }
+        assert!(series.pieces.len() <= PIECES_MAX && series.pieces.len() > PIECES_MAX / 4);
+        assert_eq!(series.pieces.iter().map(Piece::len).sum::<u64>(), 2 * snapshots);
+        assert!(series.pieces.windows(2).all(|pair| pair[0].until_ns == pair[1].from_ns));
+        assert_eq!(
+            (series.pieces[0].from_ns, series.pieces.last().map(|last| last.until_ns)),
+            (0, Some(snapshots * 10))
+        );
+        let whole = series.joined(u64::MAX);
+        assert_eq!(whole.len(), 1);
+        assert_eq!((whole[0].counts.len(), whole[0].max()), (8, Some(1_000)));
+    }
+
+    #[test]
+    fn a_percentile_is_that_of_the_samples_and_has_ten_above_it() {
+        let values: Vec<u64> = (1..=1_000).collect();
+        let mut series = Series::default();
+        series.add((0, 5), &counted(&values));
+        let whole = &series.joined(0)[0];
+        assert_eq!(whole.percentile(500), Some(500));
+        assert_eq!(whole.percentile(990), Some(990));
+        assert_eq!(whole.percentile(999), None);
+        assert_eq!(Piece::default().percentile(500), None);
+    }
 }

@@ -4,30 +4,44 @@
 
 mod document;
 mod figures;
-mod files;
 mod page;
-mod samples;
-mod series;
 #[cfg(test)]
 mod tests;
 
+use std::fs::File;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use curtail_dist::LogWriter;
-use curtail_load::{Plan, Report, Snapshot};
-
-use crate::exit::Stop;
-use crate::plot::distribution::Share;
-use crate::plot::{FIGURE_SIZES, picture};
-use crate::say;
+use curtail_load::{Plan, Report, Sample, Snapshot};
+use curtail_report::chart::distribution::Share;
+use curtail_report::chart::frame::Size;
+use curtail_report::columns::{Kind, Row, Schema, Writer};
+use curtail_report::page::picture;
 use document::{Document, Started};
-use files::{File, Folder};
-use samples::Table;
-use series::Series;
+use figures::Series;
+
+use crate::exit::{Stop, bad, lacking};
+use crate::out::Folder;
+use crate::say;
 
 pub(crate) use document::FORMAT;
-pub(crate) use files::{LOG, RESULT, UNANSWERED, make_directory, remove, write_whole};
+
+/// The report and the plan, as JSON.
+pub(crate) const RESULT: &str = "result.json";
+/// The latencies by interval.
+pub(crate) const LOG: &str = "latency.hlog";
+/// Lower bounds for the latencies of requests without a good answer, by interval.
+pub(crate) const UNANSWERED: &str = "unanswered.hlog";
+const PAGE: &str = "report.html";
+const CDF: &str = "cdf.svg";
+const CCDF: &str = "ccdf.svg";
+const CSV: &str = "samples.csv";
+const PARQUET: &str = "samples.parquet";
+
+/// All files that a run may write.
+const ALL: [&str; 8] = [RESULT, LOG, UNANSWERED, PAGE, CDF, CCDF, CSV, PARQUET];
 
 /// Flags that choose the results and their directory.
 #[derive(clap::Args)]
@@ -75,21 +89,20 @@ impl Outputs {
     /// Creates the directory and its files; returns `None` without `--out`.
     pub(super) fn begin(&self, plan: &Plan, agents: bool) -> Result<Option<Results>, Stop> {
         if agents && self.samples.is_some_and(|format| format != Format::None) {
-            return Err(Stop::BadInput(
-                "--samples: agents report histograms, not single requests; leave it out".to_owned(),
+            return Err(bad!(
+                "--samples: agents report histograms, not single requests; leave it out"
             ));
         }
         let default = if agents { Format::None } else { Format::Csv };
         let format = self.samples.unwrap_or(default);
         if format == Format::Parquet && !cfg!(feature = "parquet") {
-            return Err(Stop::Lacking(
+            return Err(lacking!(
                 "this curtail was built without Parquet; give --samples csv, or rebuild it: cargo \
                  build --release --features parquet"
-                    .to_owned(),
             ));
         }
         let Some(path) = &self.out else { return Ok(None) };
-        let mut folder = Folder::open(path, self.force)?;
+        let mut folder = Folder::open(path, self.force, "run", |name| ALL.contains(&name))?;
         let started = Started::now();
         let begun = folder.begin(LOG).and_then(|file| {
             let comment = format!("Latencies of {} in nanoseconds, by curtail load", plan.target);
@@ -142,60 +155,122 @@ impl Results {
         self.folder.discard();
     }
 
-    /// A log of the requests without a good answer; `None` if all requests had one.
-    fn unanswered(&self, plan: &Plan, report: &Report) -> Option<String> {
-        let counted = &report.at_least_histogram;
-        if counted.is_empty() {
-            return None;
-        }
-        let comment = format!(
-            "Requests to {} without a good response: lower bounds of their latencies",
-            plan.target
-        );
-        let mut bytes = Vec::new();
-        // Writing to memory fails only if no memory is left.
-        let mut log = LogWriter::new(&mut bytes, &comment, self.started.at()).ok()?;
-        let [from, length] = [plan.warmup_ns, report.measured_ns].map(Duration::from_nanos);
-        log.write(counted, from, length).ok()?;
-        String::from_utf8(bytes).ok()
-    }
-
     /// Writes the remaining files. The error names the files that could not be written, and the
     /// reasons.
     pub(super) fn finish(mut self, plan: &Plan, report: &Report) -> Result<(), Stop> {
-        let mut errors = Vec::new();
-        let cannot = |name: &str, why: &str| {
-            format!("cannot write {}: {why}", self.folder.path(name).display())
-        };
+        let mut folder = self.folder;
         if let Some(why) = &self.snapshots.error {
-            errors.push(cannot(LOG, why));
+            folder.lost(LOG, why);
         }
         if let Some(samples) = self.samples.take() {
             let name = samples.name;
-            errors.extend(samples.finish().err().map(|error| cannot(name, &error.to_string())));
+            if let Err(error) = samples.finish() {
+                folder.lost(name, error);
+            }
         }
-        // The contents of files that were removed are lost.
-        let gone = self.folder.gone();
-        errors.extend(gone.map(|name| cannot(name, "it was removed during the run")));
         let document = Document::new(plan, report, &self.started);
-        let mut files = vec![(RESULT, Some(crate::json(&document)?))];
         let figures = figures::Figures { plan, report, series: &self.snapshots.series };
-        files.push((UNANSWERED, self.unanswered(plan, report)));
-        files.push((files::PAGE, Some(page::render(&document, &figures))));
-        for (name, share) in [(files::CDF, Share::Below), (files::CCDF, Share::Above)] {
-            let plot = figures.distribution(share, FIGURE_SIZES[0]);
-            files.push((name, plot.and_then(|svg| picture(&svg))));
+        folder.write_text(RESULT, Some(say::json(&document)?));
+        folder.write_text(UNANSWERED, unanswered(plan, report, &self.started));
+        folder.write_text(PAGE, Some(page::render(&document, &figures)));
+        for (name, share) in [(CDF, Share::Below), (CCDF, Share::Above)] {
+            let plot = figures.distribution(share, Size::WIDE);
+            folder.write_text(name, plot.and_then(|svg| picture(&svg)));
         }
-        for (name, text) in files {
-            let written = text.map(|text| self.folder.write(name, &text));
-            errors.extend(written.and_then(Result::err).map(|why| cannot(name, &why.to_string())));
+        let page = folder.path(PAGE);
+        folder.finish()?;
+        say::aside(format_args!("the report is {}", page.display()));
+        Ok(())
+    }
+}
+
+/// A log of the requests without a good answer; `None` if all requests had one.
+fn unanswered(plan: &Plan, report: &Report, started: &Started) -> Option<String> {
+    let counted = &report.at_least_histogram;
+    if counted.is_empty() {
+        return None;
+    }
+    let comment = format!(
+        "Requests to {} without a good response: lower bounds of their latencies",
+        plan.target
+    );
+    let mut bytes = Vec::new();
+    // Writing to memory fails only if no memory is left.
+    let mut log = LogWriter::new(&mut bytes, &comment, started.at()).ok()?;
+    let [from, length] = [plan.warmup_ns, report.measured_ns].map(Duration::from_nanos);
+    log.write(counted, from, length).ok()?;
+    String::from_utf8(bytes).ok()
+}
+
+/// The number of rows per write.
+const ROWS: usize = 1 << 14;
+
+const COLUMNS: [(&str, Kind); 11] = [
+    ("index", Kind::Whole),
+    ("query", Kind::Whole),
+    ("intended_ns", Kind::Whole),
+    ("taken_ns", Kind::Whole),
+    ("sent_ns", Kind::Whole),
+    ("done_ns", Kind::Whole),
+    ("kernel_sent_ns", Kind::Whole),
+    ("kernel_received_ns", Kind::Whole),
+    ("status", Kind::Text),
+    ("good", Kind::Bool),
+    ("body_bytes", Kind::Whole),
+];
+
+/// The table of samples. After an error it ignores further rows and reports the error at the end.
+pub(crate) struct Table {
+    pub(super) name: &'static str,
+    rows: Vec<Row>,
+    to: Writer<File>,
+    error: Option<io::Error>,
+}
+
+impl Table {
+    fn begin(folder: &mut Folder, format: Format) -> Result<Self, Stop> {
+        let schema: Schema = COLUMNS.map(|(name, kind)| (name.to_owned(), kind)).into();
+        let name = if format == Format::Parquet { PARQUET } else { CSV };
+        let file = folder.begin(name)?;
+        let to = match format {
+            #[cfg(feature = "parquet")]
+            Format::Parquet => Writer::parquet(file, &schema),
+            _ => Writer::csv(file, &schema),
+        };
+        let to = to.map_err(|error| folder.refused(name, &error))?;
+        Ok(Self { name, rows: Vec::new(), to, error: None })
+    }
+
+    /// Adds a row.
+    pub(crate) fn see(&mut self, sample: &Sample) {
+        if self.error.is_some() {
+            return;
         }
-        if errors.is_empty() {
-            let page = self.folder.path(files::PAGE);
-            say::aside(format_args!("the report is {}", page.display()));
-            return Ok(());
+        self.rows.push(vec![
+            sample.index.into(),
+            (sample.query as u64).into(),
+            sample.intended_ns.into(),
+            sample.taken_ns.into(),
+            sample.sent_ns.into(),
+            sample.done_ns.into(),
+            sample.kernel_sent_ns.into(),
+            sample.kernel_received_ns.into(),
+            sample.ending().into(),
+            sample.good.into(),
+            sample.body_bytes.into(),
+        ]);
+        if self.rows.len() == ROWS {
+            self.error = self.to.write(&self.rows).err();
+            self.rows.clear();
         }
-        let errors = errors.join("\n  ");
-        Err(Stop::Lacking(format!("{errors}\n  the report on standard output is complete")))
+    }
+
+    /// Writes the remaining rows.
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        self.to.write(&self.rows)?;
+        self.to.finish().map(drop)
     }
 }

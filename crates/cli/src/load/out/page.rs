@@ -2,16 +2,16 @@
 
 use std::iter;
 
-use curtail_load::{Parts, Plan, Report, Summary};
+use curtail_load::{Plan, Report, Summary};
+use curtail_report::chart::distribution::Share;
+use curtail_report::number::{count, three, three_or_none};
+use curtail_report::page::{Page, escape, figure, list, or_nothing};
+use curtail_report::table::Table;
 use serde_json::Value;
 
 use super::document::{Document, Host};
 use super::figures::{Figures, latencies, over_time, parts, rates};
 use crate::load::table::{remarks, when};
-use crate::plot::distribution::Share;
-use crate::plot::format::{count, escape, three, three_or_none};
-use crate::plot::html::{figure, head, list, row, table};
-use crate::plot::{FIGURE_SIZES, Page};
 
 /// Renders the report.
 pub(super) fn render(document: &Document<'_>, figures: &Figures<'_>) -> String {
@@ -91,88 +91,76 @@ fn summary(document: &Document<'_>, plan: &Plan) -> String {
 }
 
 fn distributions(figures: &Figures<'_>) -> String {
-    let both = |which| FIGURE_SIZES.map(|size| figures.distribution(which, size));
     let html = figure(
         &latencies(),
-        both(Share::Above),
         "<b>Figure 1.</b> The share of requests that took longer than a given time; further left \
          is better. Both scales are logarithmic. The slowest 10 requests depend on chance and are \
          not drawn.",
+        |size| figures.distribution(Share::Above, size),
     ) + &figure(
         &latencies(),
-        both(Share::Below),
         "<b>Figure 2.</b> The share of requests that took at most a given time.",
+        |size| figures.distribution(Share::Below, size),
     );
-    match &html[..] {
-        "" => r#"<p class="nothing">Too few good responses for a distribution.</p>"#.to_owned(),
-        _ => html,
-    }
+    or_nothing(html, "Too few good responses for a distribution.")
 }
 
 fn of_parts(figures: &Figures<'_>) -> String {
     let named = parts(figures.report).into_iter().map(|(name, look)| (name.to_owned(), look));
     figure(
         &named.collect::<Vec<_>>(),
-        FIGURE_SIZES.map(|size| figures.parts(size)),
         "<b>Figure 3.</b> The parts of the latency at its percentiles: means over the requests \
          around each percentile.",
+        |size| figures.parts(size),
     )
 }
 
 fn times(figures: &Figures<'_>) -> String {
     let html = figure(
         &over_time(),
-        FIGURE_SIZES.map(|size| figures.percentiles(size)),
         "<b>Figure 4.</b> Latency over time, on a logarithmic scale. A higher percentile needs \
          more requests, so its intervals are longer.",
+        |size| figures.percentiles(size),
     ) + &figure(
         &rates(),
-        FIGURE_SIZES.map(|size| figures.rate(size)),
         "<b>Figure 5.</b> Good responses per second, and the requested rate.",
+        |size| figures.rate(size),
     );
-    match &html[..] {
-        "" => r#"<p class="nothing">The run was too short for these figures.</p>"#.to_owned(),
-        _ => html,
-    }
+    or_nothing(html, "The run was too short for these figures.")
 }
 
 /// The latencies, their confidence intervals and their parts.
 fn figures_of(report: &Report) -> String {
-    let of = |name, summary: &Summary| row(name, summary.each().map(ms));
-    // These rows have no maximum and no mean.
-    let percentiles = |name: &str, cells: [String; 5]| {
-        row(name, cells.into_iter().chain([String::new(), String::new()]))
+    let columns = Summary::<u64>::NAMES.map(|name| (name, "ms"));
+    let mut rows = Table::with_units(iter::once(("", "")).chain(columns));
+    let mut row = |name: &str, cells: &[String]| {
+        rows.row(iter::once(name.to_owned()).chain(cells.iter().cloned()));
     };
-    let body = [
-        "<tbody>".to_owned(),
-        row(
-            "latency",
-            std::array::from_fn::<_, 7, _>(|at| {
-                let bound = report.latency_at_least.contains(&Summary::<u64>::FIELDS[at]);
-                let sign = if bound { "≥ " } else { "" };
-                sign.to_owned() + &ms(report.latency_ns.each()[at])
-            }),
-        ),
-        percentiles("95 % interval", report.latency_ci95_ns.each().map(interval)),
-        of("uncorrected", &report.uncorrected_ns),
-        of("schedule lag", &report.schedule_lag_ns),
-        "</tbody><tbody>".to_owned(),
-    ];
-    let mut body = body.concat();
-    if report.split_ns.any() {
-        for (place, name) in report.split_ns.names().iter().enumerate() {
-            let part = |of: Option<Parts>| ms(of.map(|of| of.each()[place]));
-            body += &percentiles(&format!("of which {name}"), report.split_ns.each().map(part));
+    // These rows have no maximum and no mean.
+    let percentiles = |cells: [String; 5]| [&cells[..], &[String::new(), String::new()]].concat();
+    let mut latency = report.latency_ns.each().map(ms);
+    for (cell, field) in latency.iter_mut().zip(Summary::<u64>::FIELDS) {
+        if report.latency_at_least.contains(&field) {
+            cell.insert_str(0, "≥ ");
         }
     }
-    body += "</tbody>";
-    let columns = Summary::<u64>::NAMES.map(|name| (name, "ms"));
-    let head = head(iter::once(("", "")).chain(columns));
+    row("latency", &latency);
+    row("95 % interval", &percentiles(report.latency_ci95_ns.each().map(interval)));
+    row("uncorrected", &report.uncorrected_ns.each().map(ms));
+    row("schedule lag", &report.schedule_lag_ns.each().map(ms));
+    if report.split_ns.any() {
+        rows.group("");
+        for (place, name) in report.split_ns.names().iter().enumerate() {
+            let parts = report.split_ns.each().map(|of| ms(of.map(|of| of.each()[place])));
+            let cells = [name.to_string()].into_iter().map(|name| format!("of which {name}"));
+            rows.row(cells.chain(percentiles(parts)));
+        }
+    }
     let caption = "<b>Table 1.</b> Latencies in milliseconds, to three digits. They cover all \
                    requests; the uncorrected ones cover good responses only. A failed request \
                    counts as at least the timeout, and an unfinished one as at least its age at \
                    the end of the run; ≥ marks figures that are lower bounds for this reason.";
-    table("figures", caption, &head, &body)
+    rows.html("figures", caption)
 }
 
 fn ms(ns: Option<u64>) -> String {
@@ -181,21 +169,20 @@ fn ms(ns: Option<u64>) -> String {
 
 fn interval(borders: Option<[u64; 2]>) -> String {
     let ms = |ns: u64| three(ns as f64 / 1e6);
-    borders
-        .map_or_else(|| "unknown".to_owned(), |[low, high]| format!("{} to {}", ms(low), ms(high)))
+    borders.map_or_else(|| "unknown".to_owned(), |ends| ends.map(ms).join(" to "))
 }
 
 fn failures(report: &Report) -> String {
     let found = report.errors.kinds().into_iter().filter(|(count, _)| *count > 0);
-    let rows: String = found.map(|(of, kind)| row(kind, [count(of)])).collect();
+    let rows: Vec<_> = found.map(|(of, kind)| [kind.to_owned(), count(of)]).collect();
     if rows.is_empty() {
         return "<p>Every request had a good response.</p>".to_owned();
     }
+    let mut table = Table::new(["Kind", "Requests"]);
+    rows.into_iter().for_each(|row| table.row(row));
     let when = report.failures.as_ref().map(|of| format!("<p>{}.</p>", escape(&when(of))));
     let caption = "<b>Table 2.</b> Requests without a good response, by kind.";
-    let head = head([("Kind", ""), ("Requests", "")]);
-    let body = format!("<tbody>{rows}</tbody>");
-    when.unwrap_or_default() + &table("kinds", caption, &head, &body)
+    when.unwrap_or_default() + &table.html("kinds", caption)
 }
 
 /// The content of `result.json` by field names, without fields that readers of the page do not

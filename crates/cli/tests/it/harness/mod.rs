@@ -1,7 +1,6 @@
 //! Starts real processes of the real binary for tests.
 #![allow(dead_code, unreachable_pub)] // shared by several test binaries, each of which uses a part
 
-pub mod answering;
 pub mod serving;
 pub mod words;
 
@@ -30,13 +29,14 @@ pub struct Process {
 }
 
 impl Process {
-    pub fn start(args: &[&str]) -> Self {
-        Self::start_with(args, Stdio::null())
+    /// Starts curtail. The arguments are the words of a line.
+    pub fn start(line: &str) -> Self {
+        Self::start_with(line, Stdio::null())
     }
 
-    pub fn start_with(args: &[&str], stderr: Stdio) -> Self {
+    pub fn start_with(line: &str, stderr: Stdio) -> Self {
         let mut command = Command::new(CURTAIL);
-        command.args(args);
+        command.args(line.split_whitespace());
         Self::spawn(command, stderr)
     }
 
@@ -56,8 +56,7 @@ impl Process {
     }
 
     pub fn signal(&self, signal: Signal) {
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, signal).expect("the process is ours");
+        self::signal(&self.child, signal);
     }
 
     /// Waits up to ten seconds for the process to end, and returns its exit code.
@@ -80,6 +79,10 @@ pub fn wait(child: &mut Child) -> Option<i32> {
         code.is_some()
     });
     code?.code()
+}
+
+pub fn signal(to: &Child, signal: Signal) {
+    kill_process(Pid::from_child(to), signal).expect("a child of ours");
 }
 
 /// Waits up to ten seconds for a condition.
@@ -122,8 +125,7 @@ impl Service {
             addresses[0], addresses[1]
         );
         std::fs::write(&config, text).expect("a configuration");
-        let config = config.display().to_string();
-        let proxy = Process::start(&["proxy", "--config", &config, "--announce"]);
+        let proxy = Process::start(&format!("proxy --config {} --announce", config.display()));
         let queries = sample_queries(corpus.documents(), 50, 1);
         let target = |(n, q): (usize, &String)| format!("/search?q={}&n={n}", q.replace(' ', "+"));
         let words = queries.iter().filter(|query| !query.contains(['"', '+', '-']));
@@ -198,21 +200,11 @@ impl Service {
 }
 
 fn leaf(folder: &Path, replica: usize, listen: SocketAddr) -> Process {
-    let index = folder.join("index").display().to_string();
-    let (replica, listen) = (replica.to_string(), listen.to_string());
-    Process::start(&[
-        "leaf",
-        "--index",
-        &index,
-        "--shard",
-        "0",
-        "--replica",
-        &replica,
-        "--listen",
-        &listen,
-        "--service-time",
-        "exp:3ms",
-    ])
+    let index = folder.join("index");
+    Process::start(&format!(
+        "leaf --index {} --shard 0 --replica {replica} --listen {listen} --service-time exp:3ms",
+        index.display()
+    ))
 }
 
 /// Sends a GET and returns the body; the status must be 200.
