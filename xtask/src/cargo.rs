@@ -10,13 +10,13 @@ use anyhow::{Context as _, Result};
 use crate::page::{self, Ran};
 
 /// The variable that names a `curtail` binary to use in place of building one.
-pub(crate) const BINARY: &str = "CURTAIL_BINARY";
+pub const BINARY: &str = "CURTAIL_BINARY";
 
 /// Returns the command `cargo ARGS…` in the root of the repository.
 ///
 /// Cargo sets variables that describe the package of the program that it runs. If an inner cargo
 /// inherited them, it would rebuild whatever depends on them, so they are removed.
-pub(crate) fn command(root: &Path, args: &[&str]) -> Command {
+pub fn command(root: &Path, args: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
     command.args(args).current_dir(root);
@@ -28,7 +28,7 @@ pub(crate) fn command(root: &Path, args: &[&str]) -> Command {
 }
 
 /// Removes variables from a command's environment.
-pub(crate) fn forget(command: &mut Command, which: impl Fn(&str) -> bool) {
+pub fn forget(command: &mut Command, which: impl Fn(&str) -> bool) {
     for (name, _) in std::env::vars_os() {
         if which(&name.to_string_lossy()) {
             command.env_remove(name);
@@ -38,7 +38,7 @@ pub(crate) fn forget(command: &mut Command, which: impl Fn(&str) -> bool) {
 
 /// Runs the command and shows its output. Returns true if it succeeded. The exit status of a
 /// failure is printed, because a process that is killed prints nothing.
-pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
+pub fn succeeds(command: &mut Command) -> Result<bool> {
     let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
     if !status.success() {
         println!("{} ended with {status}", command.get_program().display());
@@ -48,7 +48,7 @@ pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
 
 /// Runs the command to completion and copies its output line by line. Output is copied as bytes,
 /// because a program may print anything.
-pub(crate) fn follow(
+pub fn follow(
     command: &mut Command,
     shown: &mut dyn Write,
     mut line: impl FnMut(&str),
@@ -67,7 +67,7 @@ pub(crate) fn follow(
 
 /// Runs the command without showing it and returns its output. An error contains the command's
 /// stderr.
-pub(crate) fn output(command: &mut Command) -> Result<String> {
+pub fn output(command: &mut Command) -> Result<String> {
     let output =
         command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {command:?}"))?;
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -76,7 +76,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
 }
 
 /// Returns the folder in which cargo puts build results.
-pub(crate) fn target_folder(root: &Path) -> Result<PathBuf> {
+pub fn target_folder(root: &Path) -> Result<PathBuf> {
     let args = ["metadata", "--format-version", "1", "--no-deps"];
     let metadata: serde_json::Value = serde_json::from_str(&output(&mut command(root, &args))?)?;
     let folder = metadata["target_directory"].as_str().context("cargo reports no target folder")?;
@@ -85,7 +85,7 @@ pub(crate) fn target_folder(root: &Path) -> Result<PathBuf> {
 
 /// Builds the `curtail` binary and returns its path. `CURTAIL_BINARY` names an existing binary to
 /// use instead.
-pub(crate) fn curtail(root: &Path) -> Result<PathBuf> {
+pub fn curtail(root: &Path) -> Result<PathBuf> {
     if let Some(binary) = std::env::var_os(BINARY) {
         return std::path::absolute(binary).context("CURTAIL_BINARY is not a path");
     }
@@ -94,9 +94,16 @@ pub(crate) fn curtail(root: &Path) -> Result<PathBuf> {
     Ok(target_folder(root)?.join("release/curtail"))
 }
 
+/// Builds the example `calls`, and returns its path.
+pub fn calls(root: &Path) -> Result<PathBuf> {
+    let args = ["build", "--quiet", "-p", "xtask", "--release", "--example", "calls"];
+    anyhow::ensure!(succeeds(&mut command(root, &args))?, "calls does not build");
+    Ok(target_folder(root)?.join("release/examples/calls"))
+}
+
 /// Runs the commands of a page with the programs of this repository, in a folder that is emptied
 /// first.
-pub(crate) fn run_page(root: &Path, commands: &[String], folder: &Path) -> Result<Vec<Ran>> {
+pub fn run_page(root: &Path, commands: &[String], folder: &Path) -> Result<Vec<Ran>> {
     let curtail = curtail(root)?;
     if folder.exists() {
         std::fs::remove_dir_all(folder)?;

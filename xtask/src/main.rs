@@ -1,19 +1,15 @@
 //! The repository's recipes, which are the same for developers and for continuous integration.
 #![forbid(unsafe_code)]
 
-mod accept;
-mod cargo;
 mod ci;
-mod eval;
-mod page;
-mod process;
 mod reprint;
 mod soak;
 mod test;
 mod tidy;
 
+use std::ffi::OsString;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
@@ -35,9 +31,8 @@ enum Recipe {
         /// Run only these steps
         #[arg(long = "step", value_delimiter = ',', value_name = "NAME,…")]
         steps: Vec<String>,
-        /// Set a variable of xtask/capabilities/ci.toml, such as soak_minutes=10
-        #[arg(long = "set", value_name = "NAME=VALUE", value_parser = accept::pair)]
-        set: Vec<(String, String)>,
+        #[command(flatten)]
+        settings: ci::Settings,
     },
     /// Check that the kernel has no clock, no sockets, no threads and no unordered maps
     Purity,
@@ -45,18 +40,17 @@ enum Recipe {
     Tidy,
     /// Print the size of the tree (lines, files, words) and the counts that tidy limits
     Weight,
-    /// Run the benchmarks of xtask/capabilities/bench.toml
+    /// Run benchmarks: `bench --list` lists them
+    #[command(disable_help_flag = true)]
     Bench {
-        /// Lines to run
-        #[arg(required = true)]
-        names: Vec<String>,
-        #[command(flatten)]
-        options: accept::Options,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
     },
     /// Compare published experiments with ours, and compare real services with their simulations
+    #[command(disable_help_flag = true)]
     Eval {
-        #[command(subcommand)]
-        what: eval::Eval,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
     },
     /// Run the property tests of everything that parses bytes from outside
     Fuzz {
@@ -78,14 +72,10 @@ enum Recipe {
     /// Install the Python package into a fresh virtual environment, and run its tests
     Python,
     /// Run and judge the lines that define a capability, and print each with its figure and verdict
+    #[command(disable_help_flag = true)]
     Accept {
-        /// Capability to judge
-        name: accept::Capability,
-        /// Run only these lines
-        #[arg(long = "line", value_delimiter = ',', value_name = "N,…")]
-        lines: Vec<String>,
-        #[command(flatten)]
-        options: accept::Options,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
     },
 }
 
@@ -106,25 +96,40 @@ fn main() -> ExitCode {
 fn run(recipe: Recipe, root: &Path) -> Result<bool> {
     match recipe {
         Recipe::Test => test::run(root),
-        Recipe::Ci { steps, set } => {
+        Recipe::Ci { steps, settings } => {
             let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
-            ci::run(root, &steps, &set)
+            ci::run(root, &steps, &settings)
         }
-        Recipe::Purity => ci::run(root, &["purity"], &[]),
+        Recipe::Purity => ci::run(root, &["purity"], &ci::Settings::default()),
         Recipe::Tidy => tidy::run(root),
         Recipe::Weight => tidy::weight::run(root),
-        Recipe::Bench { names, options } => accept::run(root, "bench", &names, &options),
-        Recipe::Eval { what } => eval::run(&what, root),
-        Recipe::Accept { name, lines, options } => {
-            accept::run(root, &name.file(), &lines, &options)
-        }
+        Recipe::Bench { args } => lab(root, "bench", &args),
+        Recipe::Eval { args } => lab(root, "eval", &args),
+        Recipe::Accept { args } => lab(root, "accept", &args),
         Recipe::Reprint { pages } => reprint::run(root, &pages),
         Recipe::Fuzz { cases } => {
-            ci::run(root, &["fuzz"], &[("cases".to_owned(), cases.to_string())])
+            let settings = ci::Settings { cases: cases.to_string(), ..ci::Settings::default() };
+            ci::run(root, &["fuzz"], &settings)
         }
-        Recipe::Package => ci::run(root, &["package"], &[]),
-        Recipe::Python => ci::run(root, &["python"], &[]),
+        Recipe::Package => ci::run(root, &["package"], &ci::Settings::default()),
+        Recipe::Python => ci::run(root, &["python"], &ci::Settings::default()),
         Recipe::Soak(args) => soak::run(root, &args),
+    }
+}
+
+/// Runs the program of the lab that judges capabilities. Exits with its code.
+fn lab(root: &Path, command: &str, args: &[OsString]) -> Result<bool> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut run = Command::new(cargo);
+    xtask::cargo::forget(&mut run, |name| {
+        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+    });
+    run.args(["run", "--quiet", "--manifest-path", "lab/Cargo.toml", "-p", "accept"]);
+    let status = run.arg("--").arg(command).args(args).current_dir(root).status()?;
+    match status.code() {
+        Some(0) => Ok(true),
+        Some(1) => Ok(false),
+        code => std::process::exit(code.unwrap_or(1)),
     }
 }
 

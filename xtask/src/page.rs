@@ -13,23 +13,26 @@ use std::process::{Command, Stdio};
 
 /// A command of the page and its results.
 #[derive(Debug)]
-pub(crate) struct Ran {
-    pub(crate) command: String,
-    pub(crate) printed: String,
-    pub(crate) stderr: String,
+pub struct Ran {
+    /// The command.
+    pub command: String,
+    /// What it printed.
+    pub printed: String,
+    /// What it wrote to stderr.
+    pub stderr: String,
     /// The exit code. `None` if the shell did not reach the command.
-    pub(crate) code: Option<i32>,
+    pub code: Option<i32>,
 }
 
 /// Returns the commands of a page.
-pub(crate) fn commands(page: &str) -> Vec<String> {
+pub fn commands(page: &str) -> Vec<String> {
     let blocks = page.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
     let commands = blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix("$ "));
     commands.map(str::to_owned).collect()
 }
 
 /// Runs commands in `folder`, with the folder `programs` at the front of the path.
-pub(crate) fn run(commands: &[String], folder: &Path, programs: &Path) -> io::Result<Vec<Ran>> {
+pub fn run(commands: &[String], folder: &Path, programs: &Path) -> io::Result<Vec<Ran>> {
     let log = folder.join(".page");
     std::fs::create_dir_all(&log)?;
     let mut script = "trap 'kill $(jobs -p) 2>/dev/null' EXIT\n".to_owned();

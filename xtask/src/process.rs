@@ -9,6 +9,7 @@ use std::process::{self, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use serde::de::DeserializeOwned;
 
 /// The time limit within which a process must start to listen.
 const START: Duration = Duration::from_secs(20);
@@ -18,7 +19,7 @@ const STOP: Duration = Duration::from_secs(2);
 /// Returns a command. The system kills its process when the thread that started it ends. A drop
 /// handler would not be enough, because a signal may kill this process. On systems other than Linux
 /// it is an ordinary command.
-pub(crate) fn tied(program: impl AsRef<Path>) -> Command {
+pub fn tied(program: impl AsRef<Path>) -> Command {
     if !cfg!(target_os = "linux") {
         return Command::new(program.as_ref());
     }
@@ -28,7 +29,7 @@ pub(crate) fn tied(program: impl AsRef<Path>) -> Command {
 }
 
 /// A process that ends when this value is dropped.
-pub(crate) struct Process {
+pub struct Process {
     name: String,
     child: process::Child,
     stdout: Option<BufReader<process::ChildStdout>>,
@@ -38,7 +39,7 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts a command. The stderr of the process goes to NAME.log in the folder.
-    pub(crate) fn start(name: &str, mut command: Command, folder: &Path) -> Result<Self> {
+    pub fn start(name: &str, mut command: Command, folder: &Path) -> Result<Self> {
         let log = folder.join(format!("{name}.log"));
         let file = File::create(&log).with_context(|| format!("cannot write {log:?}"))?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(file);
@@ -48,7 +49,7 @@ impl Process {
     }
 
     /// Waits until a program of this repository prints the addresses on which it listens.
-    pub(crate) fn announced(&mut self) -> Result<Vec<SocketAddr>> {
+    pub fn announced(&mut self) -> Result<Vec<SocketAddr>> {
         let stdout = self.stdout.as_mut().context("its stdout is taken")?;
         let mut line = String::new();
         stdout.read_line(&mut line).context("cannot read its output")?;
@@ -61,11 +62,16 @@ impl Process {
         }
     }
 
-    /// Waits until `ready` returns true. Fails if the process ends or the time limit passes.
-    pub(crate) fn wait_until(&mut self, ready: impl Fn() -> bool) -> Result<()> {
+    /// Waits until `ready` returns true. Fails if the process ends or the usual time limit passes.
+    pub fn wait_until(&mut self, ready: impl Fn() -> bool) -> Result<()> {
+        self.wait_within(START, ready)
+    }
+
+    /// Waits like [`wait_until`](Self::wait_until), with another time limit.
+    pub fn wait_within(&mut self, limit: Duration, ready: impl Fn() -> bool) -> Result<()> {
         let start = Instant::now();
         while !ready() {
-            if self.child.try_wait()?.is_some() || start.elapsed() > START {
+            if self.child.try_wait()?.is_some() || start.elapsed() > limit {
                 bail!("{} does not respond: {}", self.name, self.log());
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -81,22 +87,41 @@ impl Process {
         if last.is_empty() { "its log is empty".into() } else { last }
     }
 
-    pub(crate) fn id(&self) -> u32 {
+    /// Returns the id of the process.
+    pub fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Returns the CPU time that the process has used so far, in nanoseconds.
-    pub(crate) fn cpu_ns(&self) -> Result<u64> {
+    pub fn cpu_ns(&self) -> Result<u64> {
         cpu_ns(self.id()).with_context(|| format!("no CPU time of {}: it has ended", self.name))
     }
 
     /// Returns the largest amount of memory that the process has used so far, in bytes.
-    pub(crate) fn peak_bytes(&self) -> Result<u64> {
+    pub fn peak_bytes(&self) -> Result<u64> {
         peak_bytes(self.id()).with_context(|| format!("no memory of {}: it has ended", self.name))
     }
 
+    /// Writes a line to the process's stdin.
+    pub fn tell(&mut self, line: &str) -> Result<()> {
+        let stdin = self.child.stdin.as_mut().context("its stdin is taken")?;
+        writeln!(stdin, "{line}").with_context(|| format!("{} does not read", self.name))
+    }
+
     /// Closes the process's stdin, waits until the process ends, and returns its remaining output.
-    pub(crate) fn finish(mut self) -> Result<String> {
+    pub fn finish(mut self) -> Result<String> {
+        self.rest()
+    }
+
+    /// Closes the process's stdin, waits until the process ends, and parses its remaining output as
+    /// JSON. An error contains the process's log.
+    pub fn document<T: DeserializeOwned>(mut self) -> Result<T> {
+        let rest = self.rest()?;
+        let document = serde_json::from_str(&rest);
+        document.with_context(|| format!("{} printed no JSON: {}", self.name, self.log()))
+    }
+
+    fn rest(&mut self) -> Result<String> {
         drop(self.child.stdin.take());
         let mut rest = String::new();
         if let Some(stdout) = &mut self.stdout {
@@ -107,12 +132,12 @@ impl Process {
     }
 
     /// Kills the process immediately.
-    pub(crate) fn kill(mut self) {
+    pub fn kill(mut self) {
         let _ = self.child.kill();
     }
 
     /// Sends a signal by name, such as STOP.
-    pub(crate) fn signal(&self, name: &str) -> Result<()> {
+    pub fn signal(&self, name: &str) -> Result<()> {
         let mut kill = Command::new("kill");
         kill.arg(format!("-{name}")).arg(self.id().to_string());
         anyhow::ensure!(kill.status()?.success(), "{} does not accept {name}", self.name);
@@ -154,12 +179,12 @@ fn peak_bytes(pid: u32) -> Option<u64> {
 
 /// Returns a port of the loopback interface that was free a moment ago, for programs that cannot
 /// choose and report one themselves.
-pub(crate) fn free_port() -> Result<u16> {
+pub fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0").context("no free port")?.local_addr()?.port())
 }
 
 /// Sends a GET request and returns the status and the body of the response.
-pub(crate) fn ask(
+pub fn ask(
     address: SocketAddr,
     target: &str,
     headers: &str,
@@ -184,7 +209,7 @@ pub(crate) fn ask(
 }
 
 /// Sends a GET request that must succeed, and returns the body.
-pub(crate) fn get(address: SocketAddr, target: &str) -> Result<String> {
+pub fn get(address: SocketAddr, target: &str) -> Result<String> {
     let (status, body) = ask(address, target, "", Duration::from_secs(5))?;
     anyhow::ensure!(status == 200, "{target}: status {status}");
     String::from_utf8(body).context("no text")
@@ -201,12 +226,15 @@ mod tests {
         shell.args(["-c", "echo listening on 127.0.0.1:1 127.0.0.1:2; cat; echo done"]);
         let mut process = Process::start("shell", shell, folder.path()).expect("it starts");
         assert_eq!(process.announced().expect("addresses").len(), 2);
-        assert_eq!(process.finish().expect("text"), "done\n");
+        process.tell("told").expect("it reads");
+        assert_eq!(process.finish().expect("text"), "told\ndone\n");
         let mut silent = Command::new("sh");
         silent.args(["-c", "echo why >&2"]);
         let mut silent = Process::start("silent", silent, folder.path()).expect("it starts");
         let error = silent.announced().expect_err("it does not listen").to_string();
         assert!(error.starts_with("silent does not listen: "), "{error}");
+        let error = silent.document::<Vec<u8>>().expect_err("it printed nothing").to_string();
+        assert!(error.ends_with("no JSON: why"), "{error}");
         let mut shell = Command::new("sh");
         shell.args(["-c", "while :; do :; done"]);
         let busy = Process::start("busy", shell, folder.path()).expect("it starts");
