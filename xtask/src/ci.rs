@@ -1,19 +1,249 @@
 //! `cargo xtask ci`: runs and times every check. A failure does not skip the checks that follow.
 //!
-//! The steps are listed in `xtask/capabilities/ci.toml`, quick ones first. A step whose
-//! requirements are missing is skipped, and the summary reports it.
+//! Quick steps come first. A step whose requirements are missing is skipped, and the summary reports
+//! it.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, ensure};
+use xtask::{cargo, needs};
 
-use crate::accept;
+use crate::{test, tidy};
+
+/// The Python package is a workspace of its own with the same rules.
+const PYTHON: &str = "--manifest-path python/Cargo.toml";
+/// The lab, too.
+const LAB: &str = "--manifest-path lab/Cargo.toml";
+/// Entries that only one of the workspaces needs are not reported.
+const DENY: &str =
+    "check -A license-exception-not-encountered -A unused-wrapper bans licenses sources";
+/// The modules with property tests for bytes from outside.
+const FUZZED: &str = "app:: binary:: wire:: duration:: parse:: requests:: responses:: bodies:: config:: \
+    histogram_log any_text:: frame:: trace:: queries:: session:: sent:: processors:: query report:: \
+    load_report:: metadata:: lines:: relayed:: addresses:: proxy:: http2::";
+/// The kernel makes decisions and does nothing else. It compiles without the standard library, which
+/// contains all clocks, threads and unordered maps, and tidy checks that nothing brings it back. It
+/// depends only on random number generators.
+const PURITY: &str = r"
+grep -qxF '#![no_std]' crates/kernel/src/lib.rs && grep -qxF '#![forbid(unsafe_code)]' crates/kernel/src/lib.rs || exit 1
+cargo check --quiet --package curtail-kernel --lib || exit 1
+cargo tree --package curtail-kernel --edges no-dev --target all --all-features --prefix none --format '{p}' |
+    cut -d ' ' -f 1 | sort -u | grep -vxE '|curtail-kernel|rand_core|rand_pcg' >&2 && echo 'the kernel depends on these' >&2 && exit 1
+echo 'curtail-kernel is pure'";
+/// Checks that the object that the profiler loads into the Linux kernel is what its source builds.
+/// Without the compiler, only checks that the hashes of both files are those that were committed
+/// together.
+const OBJECT: &str = "
+cd crates/probe/bpf && sha256sum --check --quiet stages.sha256 && if command -v clang-14 llvm-strip-14 > /dev/null
+then ./build.sh --check; else echo 'SKIPPED: no clang 14 to build it again'; fi";
+const PROFDATA: &str = r#""$(rustc --print target-libdir)/../bin/llvm-profdata""#;
+
+/// A check.
+struct Step {
+    name: &'static str,
+    /// Whether the step runs only if it is named, because it takes minutes.
+    heavy: bool,
+    needs: &'static [&'static str],
+    /// Returns false if the check fails.
+    run: fn(&Ci<'_>) -> Result<bool>,
+}
+
+const STEPS: [Step; 16] = [
+    step("fmt", |ci| {
+        Ok(ci.cargo("fmt --all --check")? && ci.cargo(&format!("fmt --all --check {LAB}"))?)
+    }),
+    step("clippy", |ci| ci.cargo("clippy --workspace --all-targets -- -D warnings")),
+    step("docs", |ci| {
+        ci.cargo_with("doc --workspace --no-deps", &[("RUSTDOCFLAGS", "-D warnings")])
+    }),
+    Step { needs: &["program:cargo-deny"], ..step("deny", deny) },
+    Step {
+        needs: &["program:typos"],
+        ..step("typos", |ci| ci.succeeds(&mut Command::new("typos")))
+    },
+    step("purity", |ci| ci.sh(PURITY)),
+    step("tidy", |ci| tidy::run(ci.root)),
+    step("object", |ci| ci.sh(OBJECT)),
+    Step { needs: &["program:valgrind"], ..step("lab", lab) },
+    step("test", |ci| test::run(ci.root)),
+    step("ebpf", ebpf),
+    Step { needs: &["python:3.10", "registry:iniconfig"], ..step("python", python) },
+    // The command names the whole workspace, so that cargo reuses everything that the tests have built.
+    step("fuzz", |ci| {
+        let args = "test --quiet --workspace --no-fail-fast --lib --bin curtail --test it --";
+        ci.cargo_with(&format!("{args} {FUZZED}"), &[("PROPTEST_CASES", &ci.settings.cases)])
+    }),
+    // A policy that pulls and hedges, and one that pushes. At this low rate, the proxy, which is built
+    // for tests, catches up immediately after other work has stalled the machine.
+    step("soak", |ci| {
+        let minutes = &ci.settings.soak_minutes;
+        let args =
+            format!("soak --minutes {minutes} --policies laedge,least-outstanding --rate 200");
+        ci.xtask(&args, &[("CURTAIL_BINARY", &ci.target("debug/curtail"))])
+    }),
+    // What clients and replicas see: conformance, smuggling, streams, memory, hedged gRPC calls, and
+    // the instructions of a request.
+    Step {
+        heavy: true,
+        ..step("wire", |ci| {
+            Ok(ci.xtask("accept wire --quick --line 1,2,5,6,7,8,9", &[])?
+                && ci.xtask("bench request", &[])?)
+        })
+    },
+    Step { heavy: true, ..step("package", package) },
+];
+
+const fn step(name: &'static str, run: fn(&Ci<'_>) -> Result<bool>) -> Step {
+    Step { name, heavy: false, needs: &[], run }
+}
+
+/// Settings of steps.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Settings {
+    /// Cases per property in the step `fuzz`
+    #[arg(long, default_value = "8000")]
+    pub(crate) cases: String,
+    /// Length of the step `soak`
+    #[arg(long, default_value = "0.5")]
+    pub(crate) soak_minutes: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { cases: "8000".to_owned(), soak_minutes: "0.5".to_owned() }
+    }
+}
+
+/// Where steps run, and their settings.
+struct Ci<'a> {
+    root: &'a Path,
+    target: PathBuf,
+    settings: &'a Settings,
+}
+
+impl Ci<'_> {
+    fn target(&self, path: &str) -> String {
+        self.target.join(path).display().to_string()
+    }
+
+    fn succeeds(&self, command: &mut Command) -> Result<bool> {
+        cargo::succeeds(command.current_dir(self.root))
+    }
+
+    fn cargo(&self, args: &str) -> Result<bool> {
+        self.cargo_with(args, &[])
+    }
+
+    fn cargo_with(&self, args: &str, env: &[(&str, &str)]) -> Result<bool> {
+        // A quoted argument of a step has no spaces except in `-D warnings`, which may be split.
+        let args: Vec<&str> = args.split_whitespace().collect();
+        self.succeeds(cargo::command(self.root, &args).envs(env.iter().copied()))
+    }
+
+    fn sh(&self, script: &str) -> Result<bool> {
+        self.succeeds(Command::new("sh").args(["-c", script]))
+    }
+
+    /// Runs this program. Cargo may have replaced its file since it was started.
+    fn xtask(&self, args: &str, env: &[(&str, &str)]) -> Result<bool> {
+        let path = std::env::current_exe().context("this program has no name")?;
+        let text = path.to_string_lossy();
+        let path = text.strip_suffix(" (deleted)").map_or(path.clone(), PathBuf::from);
+        self.succeeds(Command::new(path).args(args.split(' ')).envs(env.iter().copied()))
+    }
+}
+
+fn deny(ci: &Ci<'_>) -> Result<bool> {
+    Ok(ci.cargo(&format!("deny {DENY}"))?
+        && ci.cargo(&format!("deny {PYTHON} {DENY} --config ../deny.toml"))?)
+}
+
+/// Checks that a line of the lab holds. The whole lab is compiled only if the last commits changed it
+/// or a crate that it uses.
+fn lab(ci: &Ci<'_>) -> Result<bool> {
+    const CHANGED: &str = "cd crates && git diff --quiet HEAD~10 -- ../lab ../xtask/src dist flow kernel load \
+        machine report runtime sim stage stats xdp";
+    let tests = format!("test --quiet {LAB} --package accept");
+    if !ci.cargo(&tests)? || !ci.xtask("bench bound", &[])? {
+        return Ok(false);
+    }
+    if ci.sh(CHANGED)? {
+        println!("SKIPPED: the last 10 commits do not affect the rest of the lab");
+        return Ok(true);
+    }
+    ci.cargo(&format!("clippy {LAB} --workspace --all-targets -- -D warnings"))
+}
+
+/// Checks features that a default build leaves out. Tests that need to load programs into the Linux
+/// kernel print SKIPPED if they lack the permission. The servers that they profile are the `curtail`
+/// program of the step `test`.
+fn ebpf(ci: &Ci<'_>) -> Result<bool> {
+    let clippy =
+        "clippy --package curtail-probe --package curtail-cli --features ebpf --all-targets";
+    let tests = "test --quiet --package curtail-probe --features ebpf -- --nocapture";
+    let env = [("CURTAIL", &*ci.target("debug/curtail"))];
+    Ok(ci.cargo_with(&format!("{clippy} -- -D warnings"), &env)? && ci.cargo_with(tests, &env)?)
+}
+
+/// Installs the Python package into a fresh virtual environment. Then its tests run, and compare it
+/// with the command line. Build output goes into the common target directory, with the profile of
+/// tests. Only what Python itself prints is captured: a process of Ray may end this one and print the
+/// reason, and capturing would lose it.
+fn python(ci: &Ci<'_>) -> Result<bool> {
+    let script = "set -e
+        python3 -m venv --clear $target/python-venv
+        cargo fmt --check $manifest
+        cargo clippy --quiet $manifest -- -D warnings
+        venv=$target/python-venv/bin/python
+        $venv -m pip --disable-pip-version-check install --quiet ./python -r python/requirements-test.txt
+        cd python && $venv -m pytest -v -p no:cacheprovider --capture=sys";
+    let mut command = cargo::command(ci.root, &[]);
+    command = {
+        let mut sh = Command::new("sh");
+        sh.args(["-c", script]);
+        command.get_envs().filter(|(_, value)| value.is_none()).for_each(|(name, _)| {
+            sh.env_remove(name);
+        });
+        sh
+    };
+    let target = ci.target("");
+    command.env("target", target.trim_end_matches('/')).env("manifest", PYTHON);
+    command.env("CURTAIL_BINARY", ci.target("debug/curtail")).env("CARGO_TARGET_DIR", &ci.target);
+    command.env("MATURIN_PEP517_ARGS", "--profile dev").env("PYTHONDONTWRITEBYTECODE", "1");
+    ci.succeeds(&mut command)
+}
+
+/// Builds the binary for packages, in target/dist. It is built twice: a proxy that counts what it
+/// executes serves requests, and the counts guide the optimizer. Counts belong to names of functions,
+/// which depend on the settings of cargo's profile, so both builds use the same one. Counts of build
+/// scripts and macros are deleted. Cargo does not compare the contents of counts, so earlier results
+/// are deleted, too.
+fn package(ci: &Ci<'_>) -> Result<bool> {
+    let package = ci.target("package");
+    let build = "build --profile dist --package curtail-cli";
+    let counted = format!("{build} --target-dir {package}");
+    let (generate, using) = (
+        format!("-Cprofile-generate={package}/counts"),
+        format!("-Cprofile-use={package}/profile"),
+    );
+    Ok(ci.sh(&format!("[ -x {PROFDATA} ] || rustup component add llvm-tools"))?
+        && ci.cargo_with(&counted, &[("RUSTFLAGS", &generate)])?
+        && ci.sh(&format!("rm -rf {package}/counts {}", ci.target("dist")))?
+        && ci.xtask("bench train", &[("CURTAIL_BINARY", &format!("{package}/dist/curtail"))])?
+        && ci.sh(&format!("{PROFDATA} merge --output {package}/profile {package}/counts"))?
+        && ci.cargo_with(build, &[("RUSTFLAGS", &using)])?
+        && ci.xtask(
+            "bench request --set most=21000",
+            &[("CURTAIL_BINARY", &ci.target("dist/curtail"))],
+        )?)
+}
 
 /// The result of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+enum Outcome {
     Passed,
     Failed,
     /// A requirement is missing; the text names it.
@@ -27,21 +257,28 @@ struct Timed {
     took: Duration,
 }
 
-/// Runs all steps, or only the steps with the given names, and prints a summary. The steps use the
-/// given variables. Returns false if a step failed.
-pub(crate) fn run(root: &Path, only: &[&str], set: &[(String, String)]) -> Result<bool> {
-    let (steps, mut vars) = accept::steps(root, only)?;
-    vars.extend(set.iter().cloned());
-    let run = |step: &accept::Step| {
-        timed(&step.name, || {
+/// Runs all steps, or only the steps with the given names, and prints a summary. Returns false if a
+/// step failed.
+pub(crate) fn run(root: &Path, only: &[&str], settings: &Settings) -> Result<bool> {
+    let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+    for name in only {
+        ensure!(names.contains(name), "{name}: no such step; use one of {}", names.join(", "));
+    }
+    let ci = Ci { root, target: cargo::target_folder(root)?, settings };
+    let chosen = STEPS.iter().filter(|step| only.is_empty() || only.contains(&step.name));
+    let run = |step: &Step| {
+        timed(step.name, || {
             if step.heavy && only.is_empty() {
                 let why = format!("takes minutes; run cargo xtask ci --step {}", step.name);
                 return Ok(Outcome::Skipped(why));
             }
-            accept::step(root, step, &vars)
+            if let Some(why) = step.needs.iter().find_map(|need| needs::lacking(need)) {
+                return Ok(Outcome::Skipped(why));
+            }
+            Ok(if (step.run)(&ci)? { Outcome::Passed } else { Outcome::Failed })
         })
     };
-    let results: Vec<Timed> = steps.iter().map(run).collect();
+    let results: Vec<Timed> = chosen.map(run).collect();
     print!("\n{}", summary(&results));
     Ok(results.iter().all(|result| result.outcome != Outcome::Failed))
 }

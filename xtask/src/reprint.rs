@@ -8,8 +8,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use crate::cargo;
-use crate::page::{self, Ran};
+use xtask::cargo;
+use xtask::page::{self, Ran};
 
 /// Reprints pages. Returns false if a command failed. In that case, its page is left unchanged.
 pub(crate) fn run(root: &Path, pages: &[String]) -> Result<bool> {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::cargo;
+use xtask::cargo;
 
 /// The commands that run all tests. Cargo runs one binary at a time, because timing tests suffer
 /// when other tests use the processors. Documentation tests need a separate command.

@@ -10,7 +10,7 @@ use rand_core::Rng as _;
 use serde::Serialize;
 
 use super::rng;
-use crate::process::ask;
+use xtask::process::ask;
 
 /// A request without a response after this time counts as unanswered. The service's own timeout is
 /// 3 s.

@@ -21,7 +21,8 @@ use rand_core::Rng as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::{accept, cargo};
+use xtask::cargo;
+
 use clients::Counts;
 use memory::Memory;
 use scene::{Programs, Scene};
@@ -72,7 +73,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<bool> {
     // `cargo test` has built it beside a binary that the environment names.
     let built = curtail.with_file_name("examples").join("calls");
     let is_named = std::env::var_os(cargo::BINARY).is_some() && built.exists();
-    let calls = if is_named { built } else { accept::program(root, "calls")? };
+    let calls = if is_named { built } else { cargo::calls(root)? };
     anyhow::ensure!((0.01..=100_000.0).contains(&args.rate), "--rate must be 0.01 to 100000");
     let length = Duration::from_secs_f64(args.minutes * 60.0 / args.policies.len() as f64);
     let mut outcomes = Vec::new();

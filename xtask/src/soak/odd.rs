@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::TIMEOUT;
 use super::clients::{Counts, Tally};
 
-use crate::process::get;
+use xtask::process::get;
 
 /// The delay of slow URLs, which is longer than the attempt timeout.
 const SLOW: Duration = Duration::from_millis(900);

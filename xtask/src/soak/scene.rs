@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::wire::Loads;
 use super::{SHARDS, odd};
-use crate::process::{Process, free_port, get, tied};
+use xtask::process::{Process, free_port, get, tied};
 
 const REPLICAS: u32 = 2;
 /// The number of tonic servers.

@@ -11,10 +11,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::SHARDS;
-use crate::process::{Process, tied};
+use xtask::process::{Process, tied};
 
-/// The description of the messages of the gRPC service.
-const PROTO: &str = include_str!("../../capabilities/files/calls.proto");
 /// Calls per second. With this rate, two of the three replicas are busy about a quarter of the time.
 const CALLS: f64 = 60.0;
 
@@ -56,7 +54,7 @@ impl Loads {
         length: Duration,
     ) -> Result<Self> {
         let proto = folder.join("calls.proto");
-        std::fs::write(&proto, PROTO).context("cannot write a description")?;
+        std::fs::write(&proto, xtask::CALLS_PROTO).context("cannot write a description")?;
         let search = format!("https://{to}/search?q=tail%20word7");
         let calls = format!("grpcs://{to}/calls.Calls/Query");
         let proto = proto.to_string_lossy();

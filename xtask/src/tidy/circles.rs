@@ -1,143 +1,144 @@
-//! Files of a crate that import each other.
+//! Files of a crate that use each other, directly or through others.
 //!
-//! A module and the modules inside it may use each other. For any other pair of files, only one of
-//! the two may use the other, unless `xtask/capabilities/tidy.toml` lists the pair with a reason.
+//! A file uses the file that defines what it names, even if a third file passes the name on. A
+//! circle is a set of files each of which reaches every other one. A module and the modules inside
+//! it may use each other if the circle contains nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Finding, Limits, Tree, is_test_code};
+use super::{Finding, Tree, source};
 
-/// Circles that are not allowed.
-pub(super) fn findings(tree: &Tree, limits: &Limits) -> Vec<Finding> {
-    let allowed = |circle: &[String]| {
-        limits.circle.iter().any(|of| circle.iter().all(|path| of.files.contains(path)))
-    };
-    let circles = circles(tree).into_iter().filter(|circle| !allowed(circle));
+/// Finds the circles.
+pub(super) fn findings(tree: &Tree) -> Vec<Finding> {
+    let circles = circles(tree).into_iter();
     circles
         .map(|circle| {
-            let what = format!("it imports, and is imported by, {}", circle[1..].join(" and "));
-            let fix = "move what both need, or add the circle and its reason to tidy.toml";
-            Finding::new(&*circle[0], 1, what, fix)
+            let what = format!("it uses, and is used by, {}", circle[1..].join(", "));
+            let fix = "move what both sides need to a file that uses neither";
+            Finding::new(circle[0], 1, what, fix)
         })
         .collect()
 }
 
-/// Returns every pair of files that import each other.
-pub(super) fn circles(tree: &Tree) -> Vec<Vec<String>> {
-    let mut modules: BTreeMap<(&str, Vec<&str>), (&str, &str)> = BTreeMap::new();
-    for file in tree.with_extension("rs") {
-        if let Some((room, inside)) = file.path.split_once("/src/")
-            && !is_test_code(&file.path)
-        {
-            modules.insert((room, module(inside)), (&file.path, &file.text));
-        }
-    }
-    let mut edges: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for ((room, module), (path, text)) in &modules {
-        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
-        for used in uses(code, module) {
-            let used: Vec<&str> = used.iter().map(String::as_str).collect();
-            // Finds the longest prefix of the path that is a file.
-            let found = (1..=used.len()).rev().find_map(|length| {
-                let target = &used[..length];
-                modules.get(&(*room, target.to_vec())).map(|(path, _)| (target, *path))
-            });
-            let Some((target, other)) = found else { continue };
-            if !target.starts_with(module) && !module.starts_with(target) {
-                edges.entry(path).or_default().insert(other);
-            }
-        }
-    }
-    let mutual = |(from, to): (&&str, &&str)| edges.get(to).is_some_and(|back| back.contains(from));
-    let pairs = edges.iter().flat_map(|(from, tos)| tos.iter().map(move |to| (from, to)));
-    let pairs = pairs.filter(|pair| pair.0 < pair.1 && mutual(*pair));
-    pairs.map(|(from, to)| vec![(*from).to_owned(), (*to).to_owned()]).collect()
+/// Returns the circles of all crates.
+pub(super) fn circles(tree: &Tree) -> Vec<Vec<&str>> {
+    source::crates(tree)
+        .values()
+        .flat_map(|room| {
+            let edges: Edges<'_> =
+                room.iter().map(|(name, module)| (module.path, source::uses(room, name))).collect();
+            components(&edges)
+        })
+        .filter(|circle| !is_one_module(circle))
+        .collect()
 }
 
-/// Returns the module path of a file in `src`.
-fn module(inside: &str) -> Vec<&str> {
-    let path = inside.strip_suffix(".rs").unwrap_or(inside);
-    let mut parts: Vec<&str> = path.split('/').collect();
-    if matches!(parts.last(), Some(&"mod" | &"lib" | &"main")) {
-        parts.pop();
-    }
-    parts
+/// Whether a circle consists of a module and modules inside it.
+fn is_one_module(circle: &[&str]) -> bool {
+    circle.iter().any(|path| {
+        let folder = path.strip_suffix("mod.rs").map(str::to_owned);
+        let folder = folder.unwrap_or_else(|| format!("{}/", path.trim_end_matches(".rs")));
+        circle.iter().all(|other| other == path || other.starts_with(&folder))
+    })
 }
 
-/// Returns the paths inside the crate that the code uses, from the root of the crate.
-fn uses(code: &str, module: &[&str]) -> Vec<Vec<String>> {
-    let mut found = Vec::new();
-    for line in code.split_inclusive(['\n', ';']).filter(|line| !line.trim().starts_with("//")) {
-        for (start, base) in [("crate::", 0), ("super::", module.len().saturating_sub(1))] {
-            for (at, _) in line.match_indices(start) {
-                let whole = &code[line.as_ptr() as usize - code.as_ptr() as usize + at..];
-                let before = line[..at].chars().next_back();
-                if !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
-                    let base: Vec<String> =
-                        module[..base].iter().map(ToString::to_string).collect();
-                    names(&whole[start.len()..], base, &mut found);
-                }
-            }
+type Edges<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
+
+/// Returns the strongly connected components of two and more files, each sorted.
+fn components<'a>(edges: &Edges<'a>) -> Vec<Vec<&'a str>> {
+    let reached: Edges<'a> = edges.keys().map(|from| (*from, reach(edges, from))).collect();
+    let mut found: BTreeSet<Vec<&str>> = BTreeSet::new();
+    for (from, to) in &reached {
+        let circle: Vec<&str> =
+            to.iter().copied().filter(|other| reached[other].contains(from)).collect();
+        if circle.len() > 1 {
+            found.insert(circle);
         }
     }
-    found
+    found.into_iter().collect()
 }
 
-/// Parses `a::b`, `{a, b::c}` and so on, appends the paths with `base` as their prefix, and returns
-/// the rest of the text.
-fn names<'a>(mut text: &'a str, mut base: Vec<String>, found: &mut Vec<Vec<String>>) -> &'a str {
-    loop {
-        text = text.trim_start();
-        if let Some(inner) = text.strip_prefix('{') {
-            text = inner;
-            loop {
-                text = names(text, base.clone(), found).trim_start();
-                match text.strip_prefix(',') {
-                    Some(rest) => text = rest,
-                    None => return text.strip_prefix('}').unwrap_or(text),
-                }
-            }
-        }
-        let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
-        let (name, rest) = text.split_at(end);
-        match name {
-            "super" => drop(base.pop()),
-            "" => {}
-            name => base.push(name.to_owned()),
-        }
-        match rest.strip_prefix("::") {
-            Some(rest) if end > 0 => text = rest,
-            _ => {
-                found.push(base);
-                return rest;
+/// Returns the files that a file reaches.
+fn reach<'a>(edges: &Edges<'a>, from: &str) -> BTreeSet<&'a str> {
+    let (mut reached, mut open) = (BTreeSet::new(), vec![from]);
+    while let Some(file) = open.pop() {
+        for next in &edges[file] {
+            if reached.insert(*next) {
+                open.push(next);
             }
         }
     }
+    reached
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn of<'a>(files: &[(&'a str, &'a str)]) -> Vec<String> {
+        let tree = Tree::of(files);
+        circles(&tree).iter().map(|circle| circle.join(" ")).collect()
+    }
+
     #[test]
-    fn files_that_import_each_other_are_a_circle() {
+    fn a_circle_may_have_any_length() {
         let files = [
-            ("crates/x/src/lib.rs", "mod a;\nmod b;\nmod c;\nuse a::A;\n"),
-            ("crates/x/src/a.rs", "use std::fmt;\nuse crate::{b::{self, B}, c::{self, d::D}};\n"),
-            ("crates/x/src/b.rs", "//! crate::a\nuse crate::c::C;\n"),
-            ("crates/x/src/c/mod.rs", "mod d;\nfn f() { super::a::f() }\n"),
-            ("crates/x/src/c/d.rs", "use super::C;\n#[cfg(test)]\nmod tests {\nuse crate::a;\n}\n"),
+            ("x/src/lib.rs", "mod a;\nmod b;\nmod c;\npub use a::A;\n"),
+            ("x/src/a.rs", "use std::fmt;\nuse crate::{b::{self, B}};\nstruct A;"),
+            ("x/src/b.rs", "//! crate::a\nfn f() { crate::c::g(); }\n"),
+            ("x/src/c.rs", "use crate::A;\n"),
         ];
-        let circles = circles(&Tree::of(&files));
-        let circle = ["crates/x/src/a.rs", "crates/x/src/c/mod.rs"];
-        assert_eq!(circles, [circle], "a module and its own submodules are not a circle");
-        let limits = |files: &[&str]| {
-            let files = files.iter().map(ToString::to_string).collect();
-            let reason = "why".to_owned();
-            Limits { circle: vec![super::super::Circle { files, reason }], ..Limits::default() }
-        };
-        assert_eq!(findings(&Tree::of(&files), &limits(&circle)), []);
-        assert_eq!(findings(&Tree::of(&files), &limits(&circle[..1])).len(), 1);
-        assert_eq!(super::circles(&Tree::of(&files[..3])), [[""; 0]; 0]);
+        let circle = "x/src/a.rs x/src/b.rs x/src/c.rs";
+        assert_eq!(of(&files), [circle], "the root only passes A on");
+        let apart = [
+            files[0],
+            files[1],
+            files[2],
+            ("x/src/c.rs", "#[cfg(test)]\nmod tests { use crate::A; }"),
+        ];
+        assert_eq!(of(&apart), [""; 0], "tests may use what they test");
+        assert_eq!(findings(&Tree::of(&files)).len(), 1);
+    }
+
+    #[test]
+    fn a_module_and_the_modules_inside_it_may_use_each_other() {
+        let files = [
+            ("x/src/lib.rs", "mod net;\n"),
+            ("x/src/net/mod.rs", "mod books;\npub struct Net;\nfn f(of: books::Book) {}"),
+            ("x/src/net/books.rs", "use super::Net;\npub struct Book(Net);"),
+        ];
+        assert_eq!(of(&files), [""; 0]);
+        let beside = ("x/src/sink.rs", "use crate::net::Net;\npub struct Sink(Net);");
+        let book = ("x/src/net/books.rs", "use crate::sink::Sink;\npub struct Book(Sink);");
+        let circle = "x/src/net/books.rs x/src/net/mod.rs x/src/sink.rs";
+        assert_eq!(of(&[files[0], files[1], book, beside]), [circle]);
+    }
+
+    /// The circle that the kernel had: a cell's parts work on the core, and the core names the traits
+    /// of the picks and hedges, which name the core's tables.
+    #[test]
+    fn the_circle_of_the_kernel_is_found_without_a_mutual_pair() {
+        let files = [
+            ("k/src/lib.rs", "mod balance; mod cell; mod hedge; mod levels;"),
+            (
+                "k/src/balance/mod.rs",
+                "use crate::levels::Levels;\npub trait Pick { fn f(of: Levels); }",
+            ),
+            ("k/src/levels.rs", "use crate::cell::Members;\npub struct Levels(Members);"),
+            (
+                "k/src/cell/mod.rs",
+                "mod core; mod servers;\npub use servers::Members;\nuse self::core::Core;",
+            ),
+            (
+                "k/src/cell/core.rs",
+                "use crate::hedge::Hedge;\nuse super::servers::State;\npub struct Core;",
+            ),
+            (
+                "k/src/cell/servers.rs",
+                "use crate::balance::Pick;\npub struct Members; pub struct State;",
+            ),
+            ("k/src/hedge/mod.rs", "use crate::cell::Members;\npub trait Hedge {}"),
+        ];
+        assert_eq!(of(&files), ["k/src/balance/mod.rs k/src/cell/servers.rs k/src/levels.rs"]);
     }
 }

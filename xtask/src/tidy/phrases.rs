@@ -1,5 +1,5 @@
 //! Patterns that certain files must not contain: the `[[phrase]]`s of
-//! `xtask/capabilities/tidy.toml`.
+//! `xtask/tidy.toml`.
 
 use anyhow::{Context as _, Result};
 use regex::Regex;

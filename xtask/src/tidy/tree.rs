@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use crate::cargo;
+use xtask::cargo;
 
 /// A text file.
 #[derive(Clone, Debug)]

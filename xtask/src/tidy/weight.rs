@@ -1,94 +1,76 @@
-//! The size of the tree, and limits on the length of files. Clippy limits the length of functions.
+//! The size of the product and of the lab, and the limit on the length of a file. Clippy limits the
+//! length of functions.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
 
-use super::{Finding, Limits, Tree, circles, words};
+use super::{Finding, Tree};
 
 /// The maximum number of lines of a Rust file.
 const LINES_MAX: usize = 600;
-/// The median number of lines of Rust files must be below this.
-const LINES_MEDIAN: usize = 200;
+/// What counts as code, by the ends of paths.
+const CODE: [&str; 7] = ["rs", "py", "pyi", "c", "sh", "go", "java"];
 
-/// Finds Rust files that are too long, and a median that is too high.
+/// Finds Rust files that are too long.
 pub(super) fn long_files(tree: &Tree) -> Vec<Finding> {
-    let long = |(path, lines): (&str, usize)| {
+    let files = tree.with_extension("rs").map(|file| (&file.path, file.text.lines().count()));
+    let long = files.filter(|(_, lines)| *lines > LINES_MAX);
+    long.map(|(path, lines)| {
         let what = format!("{lines} lines, at most {LINES_MAX}");
-        (lines > LINES_MAX).then(|| Finding::new(path, LINES_MAX + 1, what, "split the file"))
-    };
-    let mut findings: Vec<Finding> = lengths(tree).filter_map(long).collect();
-    let median = median(lengths(tree).map(|(_, lines)| lines).collect());
-    if median >= LINES_MEDIAN {
-        let what = format!("the median Rust file has {median} lines, {LINES_MEDIAN} or more");
-        findings.push(Finding::new("Cargo.toml", 1, what, "split the longer files"));
-    }
-    findings
+        Finding::new(path, LINES_MAX + 1, what, "a file is one idea: move the second one out")
+    })
+    .collect()
 }
 
-fn lengths(tree: &Tree) -> impl Iterator<Item = (&str, usize)> {
-    tree.with_extension("rs").map(|file| (file.path.as_str(), file.text.lines().count()))
+/// The number of lines and files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Weight {
+    lines: usize,
+    in_tests: usize,
+    files: usize,
 }
 
-fn median(mut lines: Vec<usize>) -> usize {
-    lines.sort_unstable();
-    lines.get(lines.len() / 2).copied().unwrap_or_default()
-}
-
-/// `cargo xtask weight`: prints lines, files and the median length by crate, the number of words in
-/// documents, and the counts that tidy limits.
+/// `cargo xtask weight`: prints the lines and the files of the product and of the lab, by crate.
 pub(crate) fn run(root: &Path) -> Result<bool> {
-    let tree = Tree::load(root)?;
-    print!("{}", by_crate(&tree));
-    let count = |text: &str| text.split_whitespace().count();
-    let mut pages: Vec<(usize, &str)> =
-        tree.with_extension("md").map(|file| (count(&file.text), &*file.path)).collect();
-    pages.sort_unstable_by(|a, b| b.cmp(a));
-    let total: usize = pages.iter().map(|(words, _)| words).sum();
-    println!("\n{total} words in {} documents", pages.len());
-    pages.iter().for_each(|(words, path)| println!("{words:>7}  {path}"));
-    let circles = circles::circles(&tree);
-    let files: usize = circles.iter().map(Vec::len).sum();
-    println!("\n{files} files import each other in circles");
-    circles.iter().for_each(|circle| println!("  {}", circle.join(" ")));
-    let limits = Limits::read(&tree)?;
-    let words = words::counts(&tree, &limits);
-    let words: Vec<String> =
-        words.iter().map(|(word, count)| format!("{word} = {count}")).collect();
-    println!("\nprivate words: {}", words.join(", "));
-    println!("\nconstructions:");
-    words::constructions(&tree, &limits)?
-        .iter()
-        .for_each(|(name, count)| println!("{count:>7}  {name}"));
+    print!("{}", table(&Tree::load(root)?));
     Ok(true)
 }
 
-/// Formats the number of lines, the number of files and the median length for each crate, with the
-/// lines of tests in a separate column.
-fn by_crate(tree: &Tree) -> String {
-    let mut crates: BTreeMap<&str, Vec<(usize, bool)>> = BTreeMap::new();
-    for (path, lines) in lengths(tree) {
-        let inside = path.strip_prefix("crates/").unwrap_or(path);
-        let name = inside.split('/').next().unwrap_or_default();
-        crates.entry(name).or_default().push((lines, super::is_test_code(path)));
-    }
-    let line = |name: &str, cells: [&str; 4]| {
-        let [lines, tests, files, median] = cells;
-        format!("{name:<8}  {lines:<6}  {tests:<13}  {files:<5}  {median}\n")
-    };
-    let mut text = line("", ["lines", "in tests", "files", "median"]);
-    let row = |name: &str, files: &[(usize, bool)]| {
-        let sum = |of: &dyn Fn(bool) -> bool| -> usize {
-            files.iter().filter(|(_, test)| of(*test)).map(|(lines, _)| lines).sum()
+/// Returns a table with a line per crate and the sums of the product and of the lab. Comments, blank
+/// lines and tests count.
+fn table(tree: &Tree) -> String {
+    let mut rooms: BTreeMap<(bool, &str), Weight> = BTreeMap::new();
+    for file in CODE.into_iter().flat_map(|end| tree.with_extension(end)) {
+        let (is_lab, path) = match file.path.split_once('/') {
+            Some(("lab", inside)) => (true, inside),
+            Some(("crates", inside)) => (false, inside),
+            Some(_) => (false, &*file.path),
+            None => continue,
         };
-        let middle = median(files.iter().map(|(lines, _)| *lines).collect());
-        let numbers = [sum(&|_| true), sum(&|test| test), files.len(), middle];
-        let numbers = numbers.map(|number| number.to_string());
-        line(name, numbers.each_ref().map(String::as_str))
-    };
-    crates.iter().for_each(|(name, files)| text += &row(name, files));
-    text + &row("all", &crates.values().flatten().copied().collect::<Vec<_>>())
+        let room = path.split('/').next().unwrap_or_default();
+        let lines = file.text.lines().count();
+        let in_tests = if super::is_test_code(&file.path) { lines } else { 0 };
+        for name in [room, ""] {
+            let of = rooms.entry((is_lab, name)).or_default();
+            *of = Weight {
+                lines: of.lines + lines,
+                in_tests: of.in_tests + in_tests,
+                files: of.files + 1,
+            };
+        }
+    }
+    let mut text = format!("{:<16}{:>8}{:>10}{:>7}\n", "", "lines", "in tests", "files");
+    for ((is_lab, name), Weight { lines, in_tests, files }) in &rooms {
+        let name = match (*name, is_lab) {
+            ("", true) => "lab",
+            ("", false) => "product",
+            (name, _) => &format!("  {name}"),
+        };
+        text += &format!("{name:<16}{lines:>8}{in_tests:>10}{files:>7}\n");
+    }
+    text
 }
 
 #[cfg(test)]
@@ -96,29 +78,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_600_lines_at_most_and_the_median_less_than_200() {
-        let [short, middle, long] = [199, 200, 601].map(|lines| "x\n".repeat(lines));
-        let of = |files: &[(&str, &str)]| -> Vec<String> {
-            long_files(&Tree::of(files)).iter().map(ToString::to_string).collect()
-        };
-        assert_eq!(
-            of(&[("a.rs", &short), ("b.rs", &short), ("c.rs", &middle), ("d.md", &long)]),
-            [""; 0]
-        );
-        let long = of(&[("a.rs", &short), ("b.rs", &short), ("c.rs", &long)]);
-        assert!(long.len() == 1 && long[0].starts_with("c.rs:601: 601 lines"), "{long:?}");
-        let median = of(&[("a.rs", &short), ("b.rs", &middle)]);
-        assert!(
-            median.len() == 1 && median[0].starts_with("Cargo.toml:1: the median"),
-            "{median:?}"
-        );
+    fn a_file_has_600_lines_at_most() {
+        let [short, long] = [600, 601].map(|lines| "x\n".repeat(lines));
+        let tree = Tree::of(&[("a.rs", &short), ("b.rs", &long), ("c.md", &long)]);
+        let found: Vec<String> = long_files(&tree).iter().map(ToString::to_string).collect();
+        assert!(found.len() == 1 && found[0].starts_with("b.rs:601: 601 lines"), "{found:?}");
     }
 
     #[test]
-    fn crates_are_counted_with_their_tests() {
-        let tree = Tree::of(&[("crates/a/src/lib.rs", "x\nx\n"), ("crates/a/tests/b.rs", "x\n")]);
-        let text = by_crate(&tree);
-        let last: Vec<&str> = text.lines().last().unwrap_or_default().split_whitespace().collect();
-        assert_eq!(last, ["all", "3", "1", "2", "2"], "{text}");
+    fn the_lab_is_weighed_apart() {
+        let tree = Tree::of(&[
+            ("crates/a/src/lib.rs", "x\nx\n"),
+            ("crates/a/tests/b.rs", "x\n"),
+            ("python/x.py", "x\n"),
+            ("lab/das/src/main.rs", "x\n"),
+            ("lab/das/Cargo.toml", "x\n"),
+        ]);
+        let text = table(&tree);
+        let rows: Vec<Vec<&str>> =
+            text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+        let product = [["product", "4", "1", "3"], ["a", "3", "1", "2"], ["python", "1", "0", "1"]];
+        assert_eq!(rows[..3], product);
+        assert_eq!(rows[3..], [["lab", "1", "0", "1"], ["das", "1", "0", "1"]]);
     }
 }
