@@ -21,9 +21,10 @@ const LAB: &str = "--manifest-path lab/Cargo.toml";
 const DENY: &str =
     "check -A license-exception-not-encountered -A unused-wrapper bans licenses sources";
 /// The modules with property tests for bytes from outside.
-const FUZZED: &str = "app:: binary:: wire:: duration:: parse:: requests:: responses:: bodies:: config:: \
-    histogram_log any_text:: frame:: trace:: queries:: session:: sent:: processors:: query report:: \
-    load_report:: metadata:: lines:: relayed:: addresses:: proxy:: http2::";
+const FUZZED: &str = "binary:: wire:: duration:: parse:: requests:: responses:: bodies:: \
+    config:: histogram_log any_text:: frame:: trace:: session:: processors:: query report:: \
+    load_report:: metadata:: lines:: relayed:: addresses:: proxy:: http2:: agents::message:: \
+    results::record:: normalize:: retry_after:: grpc::timeout::";
 /// The kernel makes decisions and does nothing else. It compiles without the standard library, which
 /// contains all clocks, threads and unordered maps, and tidy checks that nothing brings it back. It
 /// depends only on random number generators.
@@ -318,6 +319,20 @@ fn summary(results: &[Timed]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A module that was renamed would silently not be fuzzed any more.
+    #[test]
+    fn every_fuzzed_module_has_a_property() {
+        let root = crate::repository().expect("inside a repository");
+        let tree = crate::tidy::Tree::load(root).expect("readable");
+        let files = tree.with_extension("rs").filter(|file| file.text.contains("proptest"));
+        let names: Vec<String> = files
+            .map(|file| file.path.replace("/mod.rs", "/").replace(".rs", "/").replace('/', "::"))
+            .collect();
+        for module in FUZZED.split_whitespace() {
+            assert!(names.iter().any(|name| name.contains(module)), "{module}");
+        }
+    }
 
     #[test]
     fn the_summary_names_each_step_and_its_outcome() {
