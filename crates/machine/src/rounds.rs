@@ -81,17 +81,17 @@ impl<T> Rounds<T> {
 
     /// Returns the results of the rounds that count, the least disturbed ones, in their order.
     pub fn finish(self) -> Vec<Vec<T>> {
-        let mut ranked: Vec<f64> =
-            self.rounds.iter().map(|(disturbance, _)| *disturbance).collect();
-        ranked.sort_by(f64::total_cmp);
-        let worst = ranked.get(self.wanted.saturating_sub(1)).copied().unwrap_or(f64::INFINITY);
-        let counted = self.rounds.into_iter().filter(|(disturbance, _)| *disturbance <= worst);
-        counted.take(self.wanted).map(|(_, turns)| turns).collect()
+        let mut ranked: Vec<_> = self.rounds.into_iter().enumerate().collect();
+        ranked.sort_by(|(_, (one, _)), (_, (other, _))| one.total_cmp(other));
+        ranked.truncate(self.wanted);
+        ranked.sort_by_key(|(number, _)| *number);
+        ranked.into_iter().map(|(_, (_, turns))| turns).collect()
     }
 }
 
 /// Lets the sides take turns in rounds, with notes on stderr, and returns the results by side and
-/// round. `turn` gets the side and the round. A round in which the hypervisor took time is repeated.
+/// round. `turn` gets the side and the round. A round is repeated if the hypervisor took time, or if
+/// `is_sound` rejects a turn.
 ///
 /// # Errors
 /// If a turn fails.
@@ -99,20 +99,22 @@ pub fn take_turns<T, E>(
     sides: usize,
     wanted: usize,
     mut turn: impl FnMut(usize, Round) -> Result<T, E>,
+    is_sound: impl Fn(&T) -> bool,
 ) -> Result<Vec<Vec<T>>, E> {
     let mut rounds = Rounds::new(sides, wanted);
     while let Some(round) = rounds.begin() {
-        let mut turns: Vec<Option<T>> = (0..sides).map(|_| None).collect();
         let mut disturbance: f64 = 0.0;
-        for side in round.order() {
+        let turns = round.turns(|side| {
             let stolen = Stolen::start();
-            turns[side] = Some(turn(side, round)?);
-            disturbance = disturbance.max(stolen.share());
-        }
-        rounds.end(turns.into_iter().flatten().collect(), disturbance);
+            let result = turn(side, round)?;
+            let share = if is_sound(&result) { stolen.share() } else { f64::INFINITY };
+            disturbance = disturbance.max(share);
+            Ok(result)
+        })?;
+        rounds.end(turns, disturbance);
     }
     if rounds.disturbed() > 0 {
-        eprintln!("note: {} rounds were disturbed by the hypervisor", rounds.disturbed());
+        eprintln!("note: {} rounds were disturbed", rounds.disturbed());
     }
     let mut by_side: Vec<Vec<T>> = (0..sides).map(|_| Vec::new()).collect();
     for turns in rounds.finish() {
@@ -166,6 +168,16 @@ mod tests {
     }
 
     #[test]
+    fn a_calm_round_counts_rather_than_an_earlier_unsound_one() {
+        let mut rounds = Rounds::new(1, 2);
+        for disturbance in [f64::INFINITY, f64::INFINITY, 0.0] {
+            let round = rounds.begin().expect("one more");
+            rounds.end(vec![round.number], disturbance);
+        }
+        assert_eq!(rounds.finish(), [[0], [2]]);
+    }
+
+    #[test]
     fn the_least_disturbed_rounds_count_if_too_many_are_disturbed() {
         let mut rounds = Rounds::new(1, 2);
         let mut disturbances = [0.5, 0.2, f64::INFINITY, 0.3].into_iter();
@@ -180,11 +192,11 @@ mod tests {
     }
     #[test]
     fn results_are_returned_by_side() {
-        let turns = take_turns(2, 3, |side, round| Ok::<_, ()>([side, round.number]));
+        let turns = take_turns(2, 3, |side, round| Ok::<_, ()>([side, round.number]), |_| true);
         let turns = turns.expect("no turn fails");
         let is_of = |side| move |turn: &[usize; 2]| turn[0] == side;
         assert!(turns[0].len() == 3 && turns[0].iter().all(is_of(0)), "{turns:?}");
         assert!(turns[1].len() == 3 && turns[1].iter().all(is_of(1)), "{turns:?}");
-        assert_eq!(take_turns(2, 3, |side, _| Err::<(), _>(side)), Err(0));
+        assert_eq!(take_turns(2, 3, |side, _| Err::<(), _>(side), |()| true), Err(0));
     }
 }

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use curtail_machine::{Rounds, Stolen};
+use curtail_machine::{Round, take_turns};
 use serde_json::Value;
 use xtask::cargo;
 use xtask::process::{Process, free_port, get, tied};
@@ -215,31 +215,11 @@ impl<'a> Lab<'a> {
         mut turn: impl FnMut(usize, usize) -> Result<T>,
         is_sound: impl Fn(&T) -> bool,
     ) -> Result<Vec<Vec<T>>> {
-        let mut rounds = Rounds::new(sides, wanted);
-        while let Some(round) = rounds.begin() {
+        let turn = |side, round: Round| {
             eprintln!("-- round {} of {wanted}", round.calm + 1);
-            let mut turns: Vec<Option<T>> = (0..sides).map(|_| None).collect();
-            let mut disturbance: f64 = 0.0;
-            for side in round.order() {
-                let stolen = Stolen::start();
-                let result = turn(side, round.number)?;
-                disturbance = disturbance.max(stolen.share());
-                if !is_sound(&result) {
-                    eprintln!("note: a turn was not sound");
-                    disturbance = f64::INFINITY;
-                }
-                turns[side] = Some(result);
-            }
-            rounds.end(turns.into_iter().flatten().collect(), disturbance);
-        }
-        if rounds.disturbed() > 0 {
-            eprintln!("note: {} rounds were disturbed", rounds.disturbed());
-        }
-        let mut by_side: Vec<Vec<T>> = (0..sides).map(|_| Vec::new()).collect();
-        for turns in rounds.finish() {
-            by_side.iter_mut().zip(turns).for_each(|(side, turn)| side.push(turn));
-        }
-        Ok(by_side)
+            turn(side, round.number)
+        };
+        take_turns(sides, wanted, turn, is_sound)
     }
 }
 

@@ -157,16 +157,21 @@ pub(crate) fn run(args: &Args, dir: &Path, runtime: &Runtime) -> Result<()> {
     };
     let clients = args.contenders.iter().map(connect).collect::<Result<Vec<_>>>()?;
     args.warm_up(&clients, runtime)?;
-    let turns = take_turns(clients.len(), args.rounds.into(), |at, round| {
-        let who = &args.contenders[at];
-        eprintln!("round {} of {}: {}", round.calm + 1, args.rounds, who.name);
-        nodes::set_snitch(dir, who.policy.is_none())?;
-        runtime.block_on(set_retry(&admin, args.table, who.retry))?;
-        let disturbed = Running::start(args.disturb, dir)?;
-        let turn = args.turn(&clients[at], round.number as u64, runtime);
-        disturbed.finish()?;
-        turn
-    })?;
+    let turns = take_turns(
+        clients.len(),
+        args.rounds.into(),
+        |at, round| {
+            let who = &args.contenders[at];
+            eprintln!("round {} of {}: {}", round.calm + 1, args.rounds, who.name);
+            nodes::set_snitch(dir, who.policy.is_none())?;
+            runtime.block_on(set_retry(&admin, args.table, who.retry))?;
+            let disturbed = Running::start(args.disturb, dir)?;
+            let turn = args.turn(&clients[at], round.number as u64, runtime);
+            disturbed.finish()?;
+            turn
+        },
+        |_| true,
+    )?;
     nodes::set_snitch(dir, true)?;
     let wholes = args.compare(turns);
     println!(

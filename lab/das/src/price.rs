@@ -231,10 +231,15 @@ impl Args {
         turn: impl Fn(&str, u64) -> Result<Seen>,
     ) -> Result<Vec<Row>> {
         let wanted = self.common.rounds;
-        let seen = take_turns(cases.len(), wanted.into(), |at, round| {
-            eprintln!("{setting:?}, round {} of {wanted}: {}", round.calm + 1, cases[at]);
-            turn(cases[at], round.number as u64)
-        })?;
+        let seen = take_turns(
+            cases.len(),
+            wanted.into(),
+            |at, round| {
+                eprintln!("{setting:?}, round {} of {wanted}: {}", round.calm + 1, cases[at]);
+                turn(cases[at], round.number as u64)
+            },
+            |_| true,
+        )?;
         Ok((0..cases.len()).map(|at| row(setting, cases[at], &seen[0], &seen[at])).collect())
     }
 }

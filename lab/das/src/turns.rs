@@ -147,10 +147,15 @@ pub(crate) fn run(
     let policies = names.iter().map(parse).collect::<Result<Vec<_>>>()?;
     let mut all = Vec::new();
     for &load in loads {
-        let turns = take_turns(policies.len(), rounds.into(), |at, round| {
-            eprintln!("load {load}, round {} of {rounds}: {}", round.calm + 1, names[at]);
-            turn(&policies[at], load, round.number as u64)
-        })?;
+        let turns = take_turns(
+            policies.len(),
+            rounds.into(),
+            |at, round| {
+                eprintln!("load {load}, round {} of {rounds}: {}", round.calm + 1, names[at]);
+                turn(&policies[at], load, round.number as u64)
+            },
+            |_| true,
+        )?;
         all.extend(names.iter().zip(&turns).map(|(name, own)| outcome(name, load, &turns[0], own)));
     }
     Ok(all)

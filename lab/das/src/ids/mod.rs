@@ -79,9 +79,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let span = Duration::from_secs_f64(args.seconds);
     for straggler in [false, true] {
         for rate in &args.rates {
-            let sides = take_turns(2, args.rounds.into(), |side, _| {
-                bench.run(Turn { rate: rate * capacity, span, das: side == 1, straggler })
-            })?;
+            let sides = take_turns(
+                2,
+                args.rounds.into(),
+                |side, _| {
+                    bench.run(Turn { rate: rate * capacity, span, das: side == 1, straggler })
+                },
+                |_| true,
+            )?;
             let row = Row::new(*rate, capacity, straggler, &sides[0], &sides[1]);
             let node = if straggler { ", straggler" } else { "" };
             eprintln!("{rate} of the capacity{node}: das over single copies {:.3}", row.ratio);
