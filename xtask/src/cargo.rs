@@ -20,11 +20,14 @@ pub fn command(root: &Path, args: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
     command.args(args).current_dir(root);
-    // `CURTAIL_` variables are also removed, because a seed that was set for a replay would reduce
-    // a test from many worlds to one.
-    let ours = ["CARGO_PKG_", "CARGO_MANIFEST_", "CURTAIL_"];
-    forget(&mut command, |name| ours.iter().any(|start| name.starts_with(start)));
+    forget(&mut command, is_of_this_program);
     command
+}
+
+/// Whether a variable describes this program or its run. `CURTAIL_` variables do, because a seed that
+/// was set for a replay would reduce a test from many worlds to one.
+pub fn is_of_this_program(name: &str) -> bool {
+    ["CARGO_PKG_", "CARGO_MANIFEST_", "CURTAIL_"].iter().any(|start| name.starts_with(start))
 }
 
 /// Removes variables from a command's environment.

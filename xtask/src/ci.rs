@@ -139,7 +139,6 @@ impl Ci<'_> {
     }
 
     fn cargo_with(&self, args: &str, env: &[(&str, &str)]) -> Result<bool> {
-        // A quoted argument of a step has no spaces except in `-D warnings`, which may be split.
         let args: Vec<&str> = args.split_whitespace().collect();
         self.succeeds(cargo::command(self.root, &args).envs(env.iter().copied()))
     }
@@ -201,15 +200,9 @@ fn python(ci: &Ci<'_>) -> Result<bool> {
         venv=$target/python-venv/bin/python
         $venv -m pip --disable-pip-version-check install --quiet ./python -r python/requirements-test.txt
         cd python && $venv -m pytest -v -p no:cacheprovider --capture=sys";
-    let mut command = cargo::command(ci.root, &[]);
-    command = {
-        let mut sh = Command::new("sh");
-        sh.args(["-c", script]);
-        command.get_envs().filter(|(_, value)| value.is_none()).for_each(|(name, _)| {
-            sh.env_remove(name);
-        });
-        sh
-    };
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    cargo::forget(&mut command, cargo::is_of_this_program);
     let target = ci.target("");
     command.env("target", target.trim_end_matches('/')).env("manifest", PYTHON);
     command.env("CURTAIL_BINARY", ci.target("debug/curtail")).env("CARGO_TARGET_DIR", &ci.target);

@@ -121,8 +121,9 @@ fn run(recipe: Recipe, root: &Path) -> Result<bool> {
 fn lab(root: &Path, command: &str, args: &[OsString]) -> Result<bool> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut run = Command::new(cargo);
+    // `CURTAIL_BINARY` names the binary that lines use.
     xtask::cargo::forget(&mut run, |name| {
-        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+        name.starts_with("CARGO_") && xtask::cargo::is_of_this_program(name)
     });
     run.args(["run", "--quiet", "--manifest-path", "lab/Cargo.toml", "-p", "accept"]);
     let status = run.arg("--").arg(command).args(args).current_dir(root).status()?;
