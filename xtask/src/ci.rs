@@ -34,12 +34,12 @@ cargo check --quiet --package curtail-kernel --lib || exit 1
 cargo tree --package curtail-kernel --edges no-dev --target all --all-features --prefix none --format '{p}' |
     cut -d ' ' -f 1 | sort -u | grep -vxE '|curtail-kernel|rand_core|rand_pcg' >&2 && echo 'the kernel depends on these' >&2 && exit 1
 echo 'curtail-kernel is pure'";
-/// Checks that the object that the profiler loads into the Linux kernel is what its source builds.
-/// Without the compiler, only checks that the hashes of both files are those that were committed
+/// Checks that the objects that are loaded into the Linux kernel are what their sources build.
+/// Without the compiler, only checks that the hashes of all files are those that were committed
 /// together.
 const OBJECT: &str = "
-cd crates/probe/bpf && sha256sum --check --quiet stages.sha256 && if command -v clang-14 llvm-strip-14 > /dev/null
-then ./build.sh --check; else echo 'SKIPPED: no clang 14 to build it again'; fi";
+sha256sum --check --quiet xtask/bpf.sha256 && if command -v clang-14 llvm-strip-14 > /dev/null
+then xtask/bpf.sh --check; else echo 'SKIPPED: no clang 14 to build it again'; fi";
 const PROFDATA: &str = r#""$(rustc --print target-libdir)/../bin/llvm-profdata""#;
 
 /// A check.

@@ -5,18 +5,17 @@
 
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use nix::net::if_::if_nametoindex;
 use nix::sys::socket::{getsockopt, sockopt};
 use xdp::nic::NicIndex;
 
-use crate::bpf::{self, Mode};
 use crate::frame::{
     ETHERNET_BYTES, FRAME_MAX, HEADER_BYTES, PAYLOAD_MAX, PeerAddrs, payload, write,
 };
-use crate::program::filter;
+use crate::program::{Redirect, XdpMode, filter};
 use crate::route::hop;
 use crate::socket::XdpSocket;
 
@@ -27,13 +26,12 @@ pub struct Bypass {
     /// to the stack.
     pub(crate) stack: UdpSocket,
     pub(crate) addrs: PeerAddrs,
-    pub(crate) map: OwnedFd,
+    /// The program, which is attached to the device.
+    redirect: Redirect,
     device: String,
-    mode: Mode,
+    mode: XdpMode,
     queues: usize,
     payload_max: usize,
-    /// The attachment, which keeps the program attached to the device.
-    _link: OwnedFd,
 }
 
 impl Bypass {
@@ -71,16 +69,10 @@ impl Bypass {
             }
             kind => io::Error::new(kind, format!("{device}: {error}")),
         };
-        let map = bpf::map_of_sockets().map_err(refused)?;
-        let program = filter(server, own, map.as_raw_fd());
-        let program = bpf::load("curtail", &program).map_err(refused)?;
-        let attached = bpf::attach(program.as_fd(), index, Mode::Driver)
-            .map(|link| (link, Mode::Driver))
-            .or_else(|_| {
-                let link = bpf::attach(program.as_fd(), index, Mode::Generic)?;
-                Ok((link, Mode::Generic))
-            });
-        let (link, mode) = attached.map_err(|error: io::Error| match error.kind() {
+        let mut redirect = filter(server, own).map_err(refused)?;
+        let mut attach = |mode| redirect.attach(index, mode).map(|()| mode);
+        let attached = attach(XdpMode::Driver).or_else(|_| attach(XdpMode::Skb));
+        let mode = attached.map_err(|error: io::Error| match error.kind() {
             ErrorKind::ResourceBusy | ErrorKind::AlreadyExists => {
                 let why = format!(
                     "{device}: another XDP program is attached ({error}); wait until it ends, or \
@@ -92,7 +84,7 @@ impl Bypass {
         })?;
         let queues = queues(index);
         let payload_max = payload_max(&stack)?;
-        Ok(Self { stack, addrs, map, device, mode, queues, payload_max, _link: link })
+        Ok(Self { stack, addrs, redirect, device, mode, queues, payload_max })
     }
 
     /// Returns the name of the device.
@@ -106,9 +98,10 @@ impl Bypass {
         self.queues
     }
 
-    /// Returns the point at which the program takes responses.
-    pub fn mode(&self) -> Mode {
-        self.mode
+    /// Whether the program takes responses in the driver, before the kernel allocates a packet
+    /// buffer. Otherwise it takes them at the entrance to the network stack.
+    pub fn in_driver(&self) -> bool {
+        self.mode == XdpMode::Driver
     }
 
     /// Returns the maximum payload length in bytes, which is at most [`PAYLOAD_MAX`].
@@ -161,7 +154,7 @@ impl Port {
     /// Returns `Unsupported` if the device does not support AF_XDP, or the system's error.
     pub fn open(bypass: &Arc<Bypass>) -> io::Result<Self> {
         let socket = XdpSocket::open(bypass.device(), FRAMES)?;
-        bpf::set_socket(bypass.map.as_fd(), socket.as_fd())?;
+        bypass.redirect.set_socket(&socket)?;
         Ok(Self { bypass: Arc::clone(bypass), socket, frame: Vec::with_capacity(FRAME_MAX) })
     }
 

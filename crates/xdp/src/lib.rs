@@ -19,11 +19,9 @@
 //!
 //! # Unsafe code
 //!
-//! The unsafe code of the crate is in `bpf`, which calls bpf(2), in `hwstamp`, which calls
-//! ioctl(2), and in `socket`, which shares memory with the kernel.
+//! The unsafe code of the crate is in `hwstamp`, which calls ioctl(2), and in `socket`, which
+//! shares memory with the kernel.
 
-#[allow(unsafe_code)]
-pub mod bpf;
 mod bypass;
 mod frame;
 #[allow(unsafe_code)]
@@ -34,6 +32,7 @@ pub mod route;
 #[allow(unsafe_code)]
 mod socket;
 
+pub use aya::include_bytes_aligned;
 pub use bypass::{Bypass, Port, Received};
 pub use frame::PAYLOAD_MAX;
 pub use socket::XdpSocket;

@@ -16,11 +16,11 @@ use std::ffi::CString;
 use std::fmt::Write as _;
 use std::io;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 
 use anyhow::{Context as _, Result};
-use curtail_xdp::bpf::{self, Mode};
 use curtail_xdp::namespace::Namespace;
+use curtail_xdp::program::{Redirect, XdpMode};
 use nix::net::if_::if_nametoindex;
 
 use crate::frame::{ARRIVED_AT, End, RETURNED_AT, header};
@@ -51,9 +51,7 @@ pub(crate) struct Testbed {
 /// An XDP program on a device. It passes packets to an AF_XDP socket if there is one.
 #[derive(Debug)]
 pub(crate) struct Tap {
-    sockets: OwnedFd,
-    _program: OwnedFd,
-    _attached: OwnedFd,
+    tap: Redirect,
 }
 
 impl Testbed {
@@ -94,23 +92,18 @@ impl Testbed {
 
 impl Tap {
     fn new(at: &End, stamp_at: usize, out: Option<&End>) -> Result<Self> {
-        let sockets = bpf::map_of_sockets().context("cannot create a BPF map; run this as root")?;
-        let onward = match out {
-            Some(out) => {
-                Onward::Device { index: index(out)?, header: header(&FUNCTION_OUT, &GENERATOR_IN) }
-            }
-            None => Onward::Socket { map: sockets.as_raw_fd() },
-        };
-        let program =
-            bpf::load("tap", &tap(stamp_at, onward)).context("the kernel refuses the tap")?;
-        let attached = bpf::attach(program.as_fd(), index(at)?, Mode::Driver);
-        let attached = attached.with_context(|| format!("no XDP on {}", at.interface))?;
-        Ok(Self { sockets, _program: program, _attached: attached })
+        let header = header(&FUNCTION_OUT, &GENERATOR_IN);
+        let index_out = out.map(index).transpose()?;
+        let onward = index_out.map(|index| Onward { index, header });
+        let mut tap = tap(stamp_at, onward).context("cannot load a tap; run this as root")?;
+        let attached = tap.attach(index(at)?, XdpMode::Driver);
+        attached.with_context(|| format!("no XDP on {}", at.interface))?;
+        Ok(Self { tap })
     }
 
     /// Passes packets to an AF_XDP socket on the tap's device, until the socket is closed.
     pub(crate) fn hand_to(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
-        bpf::set_socket(self.sockets.as_fd(), socket)
+        self.tap.set_socket(socket)
     }
 }
 

@@ -18,7 +18,7 @@ use crate::app::{App, MARKS_MAX};
 use crate::histogram::KERNEL_BUCKETS;
 use crate::moments::pairs;
 
-/// The object that `bpf/build.sh` compiles from `bpf/stages.bpf.c`.
+/// The object that `xtask/bpf.sh` compiles from `bpf/stages.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/stages.bpf.o");
 
 /// The number of ports that the programs can filter by.

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use curtail_xdp::Bypass;
-use curtail_xdp::bpf::Mode;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::stamp::conversion::StampClock;
@@ -72,7 +71,7 @@ impl Source {
                 let past_stack = Some(PastStack {
                     device: bypass.device().to_owned(),
                     queues: bypass.queues(),
-                    in_driver: bypass.mode() == Mode::Driver,
+                    in_driver: bypass.in_driver(),
                 });
                 Some(Stamping { past_stack, ..Stamping::default() })
             }
