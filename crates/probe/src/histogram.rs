@@ -1,20 +1,11 @@
-//! Histograms of durations. A bucket is 1/32 of an octave wide, as in the eBPF program
-//! (`bpf/stages.bpf.c`).
-//!
-//! The layout is an HDR histogram with five significant bits. The histogram is exact below 64 ns.
-//! From 64 ns on, the width of a bucket is at most 3.2 % of its value.
+//! Histograms of durations, with the buckets of the eBPF program (`bpf/stages.bpf.c`).
 
+use curtail_stats::buckets::{BUCKETS, bucket_of, durations};
 use serde::{Deserialize, Serialize};
-
-/// The number of buckets. They cover durations up to 2⁴³ ns (2.4 hours).
-pub const BUCKETS: usize = 1_248;
 
 /// The number of buckets in the eBPF program. They cover durations up to 2³² ns (4.29 s). The last
 /// bucket also counts all longer durations.
 pub const KERNEL_BUCKETS: usize = 896;
-
-/// The longest duration that the buckets cover, in nanoseconds.
-pub const LONGEST_NS: u64 = (1 << 43) - 1;
 
 /// A histogram of durations in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,22 +13,6 @@ pub const LONGEST_NS: u64 = (1 << 43) - 1;
 pub struct Histogram {
     /// The count of each bucket. The vector is empty until a duration is added.
     counts: Vec<u64>,
-}
-
-/// Returns the bucket of a duration. Durations that exceed [`LONGEST_NS`] belong to the last
-/// bucket.
-#[must_use]
-pub fn bucket_of(ns: u64) -> usize {
-    let ns = ns.min(LONGEST_NS);
-    let exponent = (63 - (ns | 1).leading_zeros() as usize).saturating_sub(5);
-    (ns >> exponent) as usize + exponent * 32
-}
-
-/// Returns the shortest duration in a bucket, and the width of the bucket, in nanoseconds.
-#[must_use]
-pub fn bounds(bucket: usize) -> (u64, u64) {
-    let exponent = (bucket / 32).saturating_sub(1);
-    (((bucket - exponent * 32) as u64) << exponent, 1 << exponent)
 }
 
 impl Histogram {
@@ -83,9 +58,9 @@ impl Histogram {
         let mut below = 0.0;
         let mut last = None;
         for (bucket, count) in self.filled() {
-            let (start, width) = bounds(bucket);
+            let within = durations(bucket);
             let inside = ((rank - below) / count as f64).clamp(0.0, 1.0);
-            last = Some(start as f64 + inside * width as f64);
+            last = Some(within.start as f64 + inside * (within.end - within.start) as f64);
             below += count as f64;
             if below >= rank {
                 break;
@@ -122,27 +97,9 @@ impl TryFrom<Vec<(u32, u64)>> for Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn every_duration_is_inside_its_bucket(ns in 0..=LONGEST_NS) {
-            let (start, width) = bounds(bucket_of(ns));
-            prop_assert!(start <= ns && ns < start + width);
-            prop_assert!(width * 32 <= start.max(32));
-        }
-    }
 
     #[test]
-    fn buckets_follow_each_other() {
-        let ends = (0..BUCKETS).scan(0, |end, bucket| {
-            let (start, width) = bounds(bucket);
-            assert_eq!(start, *end);
-            *end = start + width;
-            Some(*end)
-        });
-        assert_eq!(ends.last(), Some(LONGEST_NS + 1));
-        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+    fn the_last_bucket_of_the_kernel_ends_at_32_bits() {
         assert_eq!(bucket_of(u64::from(u32::MAX)), KERNEL_BUCKETS - 1);
     }
 

@@ -1,9 +1,10 @@
 //! Estimates from samples: confidence intervals, Student's t-distribution, ratios of alternating
-//! rounds, and the special functions behind them.
+//! rounds, the special functions behind them, and buckets of durations.
 //!
 //! An interval covers the true value with a probability of 95 %. The functions use no clock and
 //! draw no random numbers.
 
+pub mod buckets;
 mod interval;
 mod ratio;
 pub mod special;

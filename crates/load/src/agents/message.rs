@@ -40,7 +40,7 @@ use crate::results::facts::Sender;
 use crate::results::record::Record;
 
 /// The version of the message formats that are used after the greeting.
-pub(crate) const PROTOCOL: u32 = 5;
+pub(crate) const PROTOCOL: u32 = 6;
 /// The release number, which appears in error messages.
 pub(crate) const CURTAIL: &str = env!("CARGO_PKG_VERSION");
 

@@ -20,9 +20,10 @@
 use std::hint::black_box;
 
 use curtail_stats::student_quantile;
-use serde::{Deserialize, Serialize, Serializer};
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
-use crate::results::counts::{BUCKETS, bucket_middle_ns, bucket_of};
+use crate::results::counts::{self, coarse_histogram};
 
 /// Maximum number of blocks.
 pub(crate) const BLOCKS_MAX: usize = 64;
@@ -34,21 +35,36 @@ const DOUBLED_MAX: u32 = 30;
 /// Minimum number of blocks for an estimate of their variance.
 const BLOCKS_MIN: usize = 8;
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(try_from = "SparseBlocks")]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked")]
 pub(crate) struct Blocks {
     length_ns: u64,
-    /// One count per block and bucket, up to the last non-empty or preallocated block. Readers skip
+    /// The latencies of each block, up to the last non-empty or preallocated block. Readers skip
     /// empty blocks.
-    counts: Vec<Vec<u32>>,
+    counts: Vec<Block>,
 }
 
-/// Blocks without their empty buckets.
-#[derive(Debug, Serialize, Deserialize)]
-struct SparseBlocks {
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Block(
+    #[serde(serialize_with = "counts::serialize", deserialize_with = "counts::coarse")]
+    Histogram<u32>,
+);
+
+/// Blocks from another machine.
+#[derive(Debug, Deserialize)]
+struct Unchecked {
     length_ns: u64,
-    /// For each block, its non-empty buckets and their counts.
-    counts: Vec<Vec<(u32, u32)>>,
+    counts: Vec<Block>,
+}
+
+impl Block {
+    fn new() -> Block {
+        Block(coarse_histogram())
+    }
+
+    fn merge(&mut self, other: &Block) {
+        self.0.add(&other.0).expect("they have the same bounds");
+    }
 }
 
 impl Blocks {
@@ -65,10 +81,10 @@ impl Blocks {
         let length_ns = (0..DOUBLED_MAX).map(doubled).find(fits).unwrap_or(doubled(DOUBLED_MAX));
         let blocks = so_far_ns.saturating_add(more_ns).div_ceil(length_ns);
         let most = BLOCKS_MAX as u64 + more_ns.div_ceil(length_ns);
-        let mut counts = vec![vec![0; BUCKETS]; blocks.min(most) as usize];
+        let mut counts = vec![Block::new(); blocks.min(most) as usize];
         // The system allocates physical memory for a zeroed page only when the page is first
         // written.
-        black_box(&mut counts).iter_mut().for_each(|counts| counts.fill(0));
+        black_box(&mut counts).iter_mut().for_each(|block| block.0.reset());
         Blocks { length_ns, counts }
     }
 
@@ -82,24 +98,19 @@ impl Blocks {
         }
         let block = block as usize;
         if self.counts.len() <= block {
-            self.counts.resize_with(block + 1, || vec![0; BUCKETS]);
+            self.counts.resize_with(block + 1, Block::new);
         }
-        let count = &mut self.counts[block][bucket_of(latency_ns)];
-        *count = count.saturating_add(1);
+        self.counts[block].0.saturating_record(latency_ns);
     }
 
     /// Merges pairs of blocks.
     fn coarsen(&mut self) {
         self.length_ns *= 2;
-        let mut pairs = Vec::with_capacity(BLOCKS_MAX);
-        for pair in self.counts.chunks_mut(2) {
-            let mut first = std::mem::take(&mut pair[0]);
-            if let Some(second) = pair.get(1) {
-                add_up(&mut first, second);
-            }
-            pairs.push(first);
+        let mut blocks = std::mem::take(&mut self.counts).into_iter();
+        while let Some(mut first) = blocks.next() {
+            blocks.next().iter().for_each(|second| first.merge(second));
+            self.counts.push(first);
         }
-        self.counts = pairs;
     }
 
     pub(crate) fn merge(&mut self, other: &Blocks) {
@@ -119,16 +130,16 @@ impl Blocks {
             self.coarsen();
         }
         if self.counts.len() < other.counts.len() {
-            self.counts.resize_with(other.counts.len(), || vec![0; BUCKETS]);
+            self.counts.resize_with(other.counts.len(), Block::new);
         }
         for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
-            add_up(mine, theirs);
+            mine.merge(theirs);
         }
     }
 
     /// Returns the blocks without the empty ones at the end.
     fn used(&self) -> Blocks {
-        let last = self.counts.iter().rposition(|counts| counts.iter().any(|count| *count > 0));
+        let last = self.counts.iter().rposition(|block| !block.0.is_empty());
         let counts = self.counts[..last.map_or(0, |last| last + 1)].to_vec();
         Blocks { length_ns: self.length_ns, counts }
     }
@@ -142,15 +153,9 @@ impl Blocks {
     /// `ns`. `None` if there are too few blocks. Also tries longer blocks and returns the largest
     /// width, because the error is underestimated if blocks are too short to be independent.
     pub(crate) fn share_half_width(&self, ns: u64) -> Option<f64> {
-        let last = bucket_of(ns);
-        let mut pairs: Vec<(f64, f64)> = self
-            .counts
-            .iter()
-            .map(|counts| {
-                let sum = |of: &[u32]| of.iter().map(|count| f64::from(*count)).sum::<f64>();
-                (sum(&counts[..=last]), sum(counts))
-            })
-            .filter(|(_, all)| *all > 0.0)
+        let filled = self.counts.iter().filter(|block| !block.0.is_empty());
+        let mut pairs: Vec<(f64, f64)> = filled
+            .map(|block| (block.0.count_between(0, ns) as f64, block.0.len() as f64))
             .collect();
         let mut widest = None;
         while pairs.len() >= BLOCKS_MIN {
@@ -166,51 +171,23 @@ impl Blocks {
     /// Returns the latency at `quantile`, in nanoseconds, for each block with at least `requests`
     /// requests.
     pub(crate) fn quantiles(&self, quantile: f64, requests: u64) -> Vec<f64> {
-        let of = |counts: &Vec<u32>| {
-            let all: u64 = counts.iter().map(|count| u64::from(*count)).sum();
-            let rank = ((quantile * all as f64).ceil() as u64).max(1);
-            let mut below = 0;
-            let at = counts.iter().position(|count| {
-                below += u64::from(*count);
-                below >= rank
-            });
-            (all >= requests).then(|| at.map(|at| bucket_middle_ns(at) as f64)).flatten()
-        };
-        self.counts.iter().filter_map(of).collect()
+        let enough = self.counts.iter().map(|block| &block.0);
+        let enough = enough.filter(|of| !of.is_empty() && of.len() >= requests);
+        enough.map(|of| of.median_equivalent(of.value_at_quantile(quantile)) as f64).collect()
     }
 }
 
-/// Omits empty buckets.
-impl Serialize for Blocks {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let counted = |counts: &Vec<u32>| {
-            let all = counts.iter().enumerate().map(|(at, count)| (at as u32, *count));
-            all.filter(|(_, count)| *count > 0).collect()
-        };
-        let counts = self.counts.iter().map(counted).collect();
-        SparseBlocks { length_ns: self.length_ns, counts }.serialize(to)
-    }
-}
-
-impl TryFrom<SparseBlocks> for Blocks {
+impl TryFrom<Unchecked> for Blocks {
     type Error = &'static str;
 
-    fn try_from(sparse: SparseBlocks) -> Result<Blocks, &'static str> {
-        let SparseBlocks { length_ns, counts } = sparse;
+    fn try_from(unchecked: Unchecked) -> Result<Blocks, &'static str> {
+        let Unchecked { length_ns, counts } = unchecked;
         // Blocks of any other length cannot be merged evenly with the blocks of this record.
         let known = (0..=DOUBLED_MAX).any(|doubled| SHORTEST_NS << doubled == length_ns);
         if !known || counts.len() > BLOCKS_MAX {
             return Err("its blocks are invalid");
         }
-        let mut blocks = Blocks { length_ns, counts: Vec::new() };
-        for block in counts {
-            let mut counts = vec![0; BUCKETS];
-            for (at, count) in block {
-                *counts.get_mut(at as usize).ok_or("its blocks are invalid")? = count;
-            }
-            blocks.counts.push(counts);
-        }
-        Ok(blocks)
+        Ok(Blocks { length_ns, counts })
     }
 }
 
@@ -224,12 +201,6 @@ fn ratio_error(pairs: &[(f64, f64)]) -> f64 {
     // The error is at least that of independent draws.
     let least = share * (1.0 - share) / all;
     variance.max(least).sqrt() * student_quantile(blocks - 1.0)
-}
-
-fn add_up(mine: &mut [u32], theirs: &[u32]) {
-    for (mine, theirs) in mine.iter_mut().zip(theirs) {
-        *mine = mine.saturating_add(*theirs);
-    }
 }
 
 /// The test's quantile: at 3.29 standard deviations the false-positive rate is 0.001.
@@ -303,7 +274,7 @@ mod tests {
             blocks.add(i * MS, MS + i);
         }
         assert!(blocks.counts.len() <= BLOCKS_MAX && blocks.counts.len() > BLOCKS_MAX / 2);
-        let all: u64 = blocks.counts.iter().flatten().map(|count| u64::from(*count)).sum();
+        let all: u64 = blocks.counts.iter().map(|block| block.0.len()).sum();
         assert_eq!(all, 100_000);
     }
 
@@ -368,15 +339,10 @@ mod tests {
             let requests = 40_000;
             let blocks = queue(utilization, requests, seed);
             let error = blocks.share_half_width(truth_ns as u64).unwrap();
-            let last = bucket_of(truth_ns as u64);
-            let below: u64 = blocks
-                .counts
-                .iter()
-                .flat_map(|counts| &counts[..=last])
-                .map(|count| u64::from(*count))
-                .sum();
+            let below: u64 =
+                blocks.counts.iter().map(|block| block.0.count_between(0, truth_ns as u64)).sum();
             // The upper bound of the bucket.
-            let border_ns = bucket_middle_ns(last) as f64 * 1.008;
+            let border_ns = Block::new().0.highest_equivalent(truth_ns as u64) as f64;
             let exact = 1.0 - (-(1.0 - utilization) * border_ns / 1e6).exp();
             let off = (below as f64 / requests as f64 - exact).abs();
             covered += u32::from(off <= error);

@@ -1,14 +1,10 @@
-//! Histograms, their form in messages between machines, and coarse buckets of latencies.
+//! Histograms, and their form in messages between machines.
 //!
 //! Deserialization rejects impossible values, so that no sum overflows.
-//!
-//! `hdrhistogram` counts latencies. It provides no index of a bucket, which is needed to keep sums
-//! for each bucket (`split`). A block of time (`blocks`) uses the same coarse buckets, because its 64
-//! histograms would take twice the memory.
 
-use hdrhistogram::Histogram;
-use serde::de::Error as _;
-use serde::{Deserialize as _, Deserializer, Serializer};
+use hdrhistogram::{Counter, Histogram};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize as _, Deserializer, Serialize, Serializer};
 
 use crate::plan::TIMEOUT_NS_MAX;
 
@@ -27,6 +23,12 @@ pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_max(most_ns, 3).expect("the bound and the digits are constants in range")
 }
 
+/// Creates a histogram like [`histogram`], with two significant digits and small counts.
+pub(super) fn coarse_histogram() -> Histogram<u32> {
+    let fine = histogram();
+    Histogram::new_with_max(fine.high(), 2).expect("the bound and the digits are in range")
+}
+
 /// Creates a histogram with four significant digits and a range that grows with its values.
 pub(super) fn growing_histogram() -> Histogram<u64> {
     let mut counts = Histogram::new(4).expect("four digits are in range");
@@ -35,7 +37,10 @@ pub(super) fn growing_histogram() -> Histogram<u64> {
 }
 
 /// Serializes a histogram as values and their counts.
-pub(super) fn serialize<S: Serializer>(counts: &Histogram<u64>, to: S) -> Result<S::Ok, S::Error> {
+pub(super) fn serialize<T: Counter + Serialize, S: Serializer>(
+    counts: &Histogram<T>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
     to.collect_seq(counts.iter_recorded().map(|at| (at.value_iterated_to(), at.count_at_value())))
 }
 
@@ -44,64 +49,25 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Histogra
     filled(histogram(), from)
 }
 
+/// Deserializes into a [`coarse_histogram`].
+pub(super) fn coarse<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u32>, D::Error> {
+    filled(coarse_histogram(), from)
+}
+
 /// Deserializes into a [`growing_histogram`].
 pub(super) fn growing<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u64>, D::Error> {
     filled(growing_histogram(), from)
 }
 
-fn filled<'de, D: Deserializer<'de>>(
-    mut counts: Histogram<u64>,
+fn filled<'de, T: Counter + DeserializeOwned, D: Deserializer<'de>>(
+    mut counts: Histogram<T>,
     from: D,
-) -> Result<Histogram<u64>, D::Error> {
-    for (value, count) in Vec::<(u64, u64)>::deserialize(from)? {
-        if value > GROWN_MAX || count > COUNT_MAX || counts.record_n(value, count).is_err() {
+) -> Result<Histogram<T>, D::Error> {
+    for (value, count) in Vec::<(u64, T)>::deserialize(from)? {
+        let is_possible = value <= GROWN_MAX && count.as_u64() <= COUNT_MAX;
+        if !is_possible || counts.record_n(value, count).is_err() {
             return Err(D::Error::custom("a histogram contains impossible counts"));
         }
     }
     Ok(counts)
-}
-
-/// Number of buckets per factor of two.
-const LINEAR: u32 = 64;
-const LINEAR_BITS: u32 = LINEAR.ilog2();
-/// Number of buckets. This is more than enough for the longest timeout.
-pub(crate) const BUCKETS: usize = (37 - LINEAR_BITS as usize) * LINEAR as usize;
-
-/// Returns the bucket of a latency in nanoseconds. Each factor of two is divided into buckets of
-/// equal width.
-pub(crate) fn bucket_of(ns: u64) -> usize {
-    let high = (ns | 1).ilog2();
-    let shift = high.saturating_sub(LINEAR_BITS);
-    let within = (ns >> shift) as usize;
-    (shift as usize * LINEAR as usize + within).min(BUCKETS - 1)
-}
-
-/// Returns the middle of a bucket, in nanoseconds.
-pub(crate) fn bucket_middle_ns(index: usize) -> u64 {
-    let linear = LINEAR as usize;
-    let shift = (index / linear).saturating_sub(1);
-    let within = index - shift * linear;
-    ((within as u64) << shift) + (1 << shift) / 2
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn buckets_are_ordered_and_narrow_and_contain_their_middle() {
-        let mut before = 0;
-        for ns in (0..20_000).chain((20_000..60_000_000_000).step_by(7_654_321)) {
-            let at = bucket_of(ns);
-            assert!(at >= before, "{ns}");
-            assert!(at - before <= 1 || ns >= 20_000, "{ns} skips a bucket");
-            assert_eq!(bucket_of(bucket_middle_ns(at)), at, "{ns}");
-            assert!(
-                bucket_middle_ns(at).abs_diff(ns) as f64 <= (ns as f64 * 0.008).max(0.5),
-                "{ns}"
-            );
-            before = at;
-        }
-        assert!(before < BUCKETS - 1, "the longest time-out has its own bucket");
-    }
 }

@@ -446,7 +446,7 @@ mod tests {
             ("/errors/dropped", json!(u64::MAX), "a counter is"),
             ("/split", json!([[5_000, 1, [0, 0, 0, 0]]]), "its parts"),
             ("/blocks/length_ns", json!(30_000_000), "its blocks"),
-            ("/blocks/counts", json!([[[5_000, 1]]]), "its blocks"),
+            ("/blocks/counts", json!([[[u64::MAX, 1]]]), "a histogram"),
             ("/lag", json!([[u64::MAX, 1]]), "a histogram"),
             ("/ends_us", json!([[counts::GROWN_MAX + 1, 1]]), "a histogram"),
             ("/uncorrected", json!([[5_000, COUNT_MAX + 1]]), "a histogram"),

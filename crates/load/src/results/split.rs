@@ -3,13 +3,14 @@
 //! A percentile is split in the same proportions as the requests with the nearest ranks, so its
 //! parts add up to it. (Percentiles of the parts would not: the requests that are slowest to send
 //! need not have the slowest responses.) The order of requests within a latency bucket
-//! (`bucket_of`, 1.6 % wide) is unknown.
+//! (`bucket_of`, 3.1 % wide) is unknown.
 //!
-//! Cost: constant time per request, and a few thousand buckets of memory.
+//! Cost: constant time per request, and about a thousand buckets of memory.
 
+use curtail_stats::buckets::{BUCKETS, bucket_of};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::results::counts::{BUCKETS, COUNT_MAX, bucket_of};
+use crate::results::counts::COUNT_MAX;
 use crate::results::outcome::Outcome;
 
 /// Number of requests whose proportions are used to split a percentile.

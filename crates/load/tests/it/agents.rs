@@ -411,7 +411,7 @@ async fn different_versions_refuse_each_other() {
     let mut stream = TcpStream::connect(&agent.address).await.unwrap();
     send(&mut stream, &json!({"protocol": 9, "curtail": "9.1.0", "token": null, "new": 1})).await;
     let refused = receive(&mut stream).await.unwrap();
-    assert_eq!(refused["refused"]["version"]["protocol"], 5);
+    assert_eq!(refused["refused"]["version"]["protocol"], 6);
     assert!(receive(&mut stream).await.is_none(), "and it closes");
 }
 
@@ -484,7 +484,7 @@ async fn an_agent_that_sends_garbage_is_lost_and_the_others_are_stopped() {
 #[tokio::test]
 async fn a_coordinator_that_sends_garbage_ends_only_its_own_run() {
     let mut agent = Agent::start(None).await;
-    let hello = json!({"protocol": 5, "curtail": "0", "token": null});
+    let hello = json!({"protocol": 6, "curtail": "0", "token": null});
     for (garbage, responds) in [
         (json!("stop"), true),
         (json!({"plan": {"number": 1}}), false),

@@ -32,7 +32,8 @@ mod zipkin;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::histogram::LONGEST_NS;
+use curtail_stats::buckets::LONGEST_NS;
+
 use crate::profile::{Lost, Profile, Uncertainty};
 use attributes::Sets;
 use clocks::Clocks;
