@@ -21,7 +21,7 @@ pub enum LiveError {
     NoPort(u32),
     /// The target listens on too many ports.
     #[error("it listens on {0} ports, and at most {max} can be profiled; choose with --port",
-        max = super::kernel::PORTS)]
+        max = super::PORTS)]
     ManyPorts(usize),
     /// The requested port is not one of the target's.
     #[error("process {pid} and its children do not listen on port {port}, only on {ports}",

@@ -13,7 +13,7 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
 
 use super::places::{Place, Places};
-use super::{LiveError, Target};
+use super::{LiveError, PORTS, Target};
 use crate::app::{App, MARKS_MAX};
 use crate::histogram::KERNEL_BUCKETS;
 use crate::moments::pairs;
@@ -21,8 +21,6 @@ use crate::moments::pairs;
 /// The object that `xtask/bpf.sh` compiles from `bpf/stages.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/stages.bpf.o");
 
-/// The number of ports that the programs can filter by.
-pub(super) const PORTS: usize = 8;
 /// The number of stamps per request. Stages lie between stamps.
 pub(super) const STAMPS: usize = 10;
 pub(super) const STAGES: usize = STAMPS - 1;

@@ -20,3 +20,6 @@ mod target;
 pub use error::LiveError;
 pub use session::{Options, Sampling, Session};
 pub use target::Target;
+
+/// The number of ports that the programs can filter by.
+const PORTS: usize = 8;

@@ -6,8 +6,7 @@ use procfs::ProcError;
 use procfs::net::TcpState;
 use procfs::process::{FDTarget, Process};
 
-use super::LiveError;
-use super::kernel::PORTS;
+use super::{LiveError, PORTS};
 
 /// The maximum number of processes that are inspected.
 const PROCESSES_MAX: usize = 64;
