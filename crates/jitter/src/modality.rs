@@ -17,6 +17,8 @@
 //! Sawitzki, "Excess mass estimates and tests for multimodality", 1991; Chernoff, "A measure of
 //! asymptotic efficiency", 1952. Cost: about ten thousand windows, O(1) each.
 
+use std::ops::Range;
+
 use super::histogram::{LogHistogram, WIDTH};
 
 /// The grid step in bins, which corresponds to a 16th of an octave.
@@ -73,11 +75,11 @@ impl Scan {
         let mut best: Option<(f64, usize)> = None;
         for start in first..last {
             for end in VALLEYS.map(|length| start + length).into_iter().filter(|&end| end <= last) {
-                let before = PEAKS.map(|length| (start.saturating_sub(length), start));
-                let behind = PEAKS.map(|length| (end, (end + length).min(self.below.len() - 1)));
-                let clearest = |peaks: [(usize, usize); PEAKS.len()]| {
-                    let chances =
-                        peaks.into_iter().filter_map(|peak| self.ln_chance((start, end), peak));
+                let before = PEAKS.map(|length| start.saturating_sub(length)..start);
+                let behind = PEAKS.map(|length| end..(end + length).min(self.below.len() - 1));
+                let valley = start..end;
+                let clearest = |peaks: [Range<usize>; PEAKS.len()]| {
+                    let chances = peaks.iter().filter_map(|peak| self.ln_chance(&valley, peak));
                     chances.min_by(f64::total_cmp)
                 };
                 let (Some(before), Some(behind)) = (clearest(before), clearest(behind)) else {
@@ -94,18 +96,17 @@ impl Scan {
 
     /// Returns the ln of a bound on the probability of the peak's count. `None` if the count does
     /// not exceed the peak's share, or if the windows are too short.
-    fn ln_chance(&self, valley: (usize, usize), peak: (usize, usize)) -> Option<f64> {
-        let long_enough = |(start, end): (usize, usize)| {
-            (end - start) as f64 * self.step_ns[start] >= QUANTA * self.quantum
-        };
+    fn ln_chance(&self, valley: &Range<usize>, peak: &Range<usize>) -> Option<f64> {
+        let long_enough =
+            |of: &Range<usize>| of.len() as f64 * self.step_ns[of.start] >= QUANTA * self.quantum;
         // A peak before the valley may be narrower than the clock's resolution, if the body has no
         // noise.
-        let is_before = peak.1 <= valley.0;
-        if peak.0 >= peak.1 || !long_enough(valley) || !(is_before || long_enough(peak)) {
+        let is_before = peak.end <= valley.start;
+        if peak.is_empty() || !long_enough(valley) || !(is_before || long_enough(peak)) {
             return None;
         }
-        let count = |(start, end): (usize, usize)| self.below[end] - self.below[start];
-        let length = |(start, end): (usize, usize)| (end - start) as f64;
+        let count = |of: &Range<usize>| self.below[of.end] - self.below[of.start];
+        let length = |of: &Range<usize>| of.len() as f64;
         let (inside, beside) = (count(valley), count(peak));
         let share = RISE * length(peak) / (length(valley) + RISE * length(peak));
         let all = inside + beside;

@@ -195,6 +195,7 @@ fn cost_ns<T>(mut one: impl FnMut() -> T) -> f64 {
 }
 
 const FAR: Ipv4Addr = Ipv4Addr::new(10, 201, 0, 2);
+/// The timestamps of the methods over a wire, and whether their threads spin.
 const METHODS: [(StampsBy, bool); 4] = [
     (StampsBy::User, true),
     (StampsBy::Kernel, true),
@@ -209,7 +210,10 @@ const METHODS: [(StampsBy, bool); 4] = [
 async fn over_wire() -> Result<Vec<Method>, LoadError> {
     let measuring = blocking(|| match pair() {
         Ok((near, far)) => on(&near, &far),
-        Err(error) => Ok(METHODS.map(|of| method(of, Found::Lacking(error.to_string()))).into()),
+        Err(error) => {
+            let lacking = || Found::Lacking(error.to_string());
+            Ok(METHODS.map(|(stamps, spinning)| method(stamps, spinning, lacking())).into())
+        }
     });
     measuring.await
 }
@@ -221,8 +225,8 @@ fn on(near: &Namespace, far: &Namespace) -> Result<Vec<Method>, LoadError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let found = runtime.block_on(async {
             let mut methods = Vec::new();
-            for of in METHODS {
-                methods.push(method(of, measure(&echo, of.0, of.1).await?));
+            for (stamps, spinning) in METHODS {
+                methods.push(method(stamps, spinning, measure(&echo, stamps, spinning).await?));
             }
             Ok(methods)
         });
@@ -232,7 +236,7 @@ fn on(near: &Namespace, far: &Namespace) -> Result<Vec<Method>, LoadError> {
     .map_err(LoadError::Thread)?
 }
 
-fn method((stamps, spinning): (StampsBy, bool), found: Found) -> Method {
+fn method(stamps: StampsBy, spinning: bool, found: Found) -> Method {
     Method { transport: "udp", over: "veth", stamps, spinning, found }
 }
 

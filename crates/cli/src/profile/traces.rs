@@ -60,7 +60,7 @@ pub(super) fn profile(args: &TraceArgs, duration_ns: Option<u64>) -> Result<(Pro
         (traces, is_interrupted) =
             listen::listen(address, duration_ns.map(Duration::from_nanos), traces)?;
     }
-    let (spans, _) = traces.counts();
+    let spans = traces.held();
     let profile = traces.profile(args.root.as_deref(), args.operations as usize);
     let profile = profile.map_err(|error| match error {
         TracesError::Empty if args.otlp.is_some() => lacking!(

@@ -19,9 +19,7 @@ pub(super) struct Run {
     pub(super) name: String,
     /// The latencies of good answers, in nanoseconds.
     pub(super) answered: Histogram<u64>,
-    /// Lower bounds for the latencies of the other requests.
-    pub(super) at_least: Histogram<u64>,
-    /// The latencies in `answered` and in `at_least`.
+    /// These latencies, and lower bounds for those of the other requests.
     pub(super) all: Histogram<u64>,
     /// Time from the first interval of the log to the last.
     pub(super) seconds: f64,
@@ -112,15 +110,15 @@ impl Run {
     pub(super) fn new(
         name: String,
         answered: Histogram<u64>,
-        at_least: Histogram<u64>,
+        at_least: &Histogram<u64>,
         seconds: f64,
         result: Option<Document>,
     ) -> Run {
         let mut all = answered.clone();
         all.auto(true);
         // Fails only if the range would exceed the address space.
-        let _ = all.add(&at_least);
-        Run { name, answered, at_least, all, seconds, result }
+        let _ = all.add(at_least);
+        Run { name, answered, all, seconds, result }
     }
 
     pub(super) fn withheld(&self) -> bool {
@@ -132,7 +130,8 @@ impl Run {
     }
 
     fn latency(&self) -> (Summary, Vec<&'static str>) {
-        let (mut latency, mut bounds) = Summary::with_bounds(&self.answered, &self.at_least);
+        let mut latency = Summary::of(&self.all);
+        let mut bounds = latency.lower_bounds(&self.answered, &self.all);
         if self.withheld() {
             latency.p999 = None;
             bounds.retain(|field| *field != "p999");
@@ -163,7 +162,7 @@ impl Run {
             // `None` if one of the runs has no confidence intervals.
             ratio_ci95: first.and_then(|first| {
                 let (ours, theirs) = (report?.latency_ci95_ns, first.reported()?.latency_ci95_ns);
-                Some(ratio_intervals((&latency_ns, &ours), (&first_latency?, &theirs)))
+                Some(ratio_intervals([&latency_ns, &first_latency?], [&ours, &theirs]))
             }),
         }
     }
@@ -178,7 +177,7 @@ pub(super) fn read(path: &Path) -> Result<Run, Stop> {
             return Err(bad!("{name}: it has no latencies without its {LOG}; {why}"));
         }
         let (counted, seconds) = log(path)?;
-        return Ok(Run::new(name, counted, curtail_load::histogram(), seconds, None));
+        return Ok(Run::new(name, counted, &curtail_load::histogram(), seconds, None));
     }
     let result = path.join(RESULT);
     if !result.exists() {
@@ -212,7 +211,7 @@ pub(super) fn read(path: &Path) -> Result<Run, Stop> {
             result.report.errors
         ));
     }
-    Ok(Run::new(name, counted, at_least, seconds, Some(result)))
+    Ok(Run::new(name, counted, &at_least, seconds, Some(result)))
 }
 
 fn document(path: &Path) -> Result<Document, Stop> {

@@ -28,7 +28,7 @@ fn run(name: &str, values: impl IntoIterator<Item = u64>) -> Run {
     };
     let result = Document { plan: Plan { target: "http://127.0.0.1:1/".to_owned() }, report };
     let none = curtail_load::histogram();
-    Run::new(name.to_owned(), counted, none, 10.0, Some(result))
+    Run::new(name.to_owned(), counted, &none, 10.0, Some(result))
 }
 
 fn text(runs: &[Run]) -> String {

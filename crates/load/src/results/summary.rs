@@ -42,25 +42,22 @@ impl Summary {
         }
     }
 
-    /// Summarizes good responses together with requests for which only a lower bound on the latency
-    /// is known. Also returns the field names of the figures that are lower bounds for that reason.
+    /// Returns the field names of the figures that are lower bounds. These are the figures of `all`
+    /// requests, and for those that are not among the `answered` ones, only a lower bound on the
+    /// latency is known.
     #[must_use]
-    pub fn with_bounds(
+    pub fn lower_bounds(
+        &self,
         answered: &Histogram<u64>,
-        at_least: &Histogram<u64>,
-    ) -> (Summary, Vec<&'static str>) {
-        let mut all = answered.clone();
-        all.auto(true);
-        // Fails only if the range would exceed the address space.
-        let _ = all.add(at_least);
-        let summary = Summary::of(&all);
+        all: &Histogram<u64>,
+    ) -> Vec<&'static str> {
         let of = |at: usize| match PER_MILLE.get(at) {
-            Some(per_mille) => may_be_higher(answered, &all, *per_mille),
-            None => !at_least.is_empty(),
+            Some(per_mille) => may_be_higher(answered, all, *per_mille),
+            None => all.len() > answered.len(),
         };
-        let named = Summary::<u64>::FIELDS.into_iter().enumerate().zip(summary.each());
+        let named = Summary::<u64>::FIELDS.into_iter().enumerate().zip(self.each());
         let bounds = named.filter(|((at, _), value)| value.is_some() && of(*at));
-        (summary, bounds.map(|((_, name), _)| name).collect())
+        bounds.map(|((_, name), _)| name).collect()
     }
 
     /// Removes the percentile with this field name.
@@ -190,22 +187,16 @@ pub(crate) fn intervals(samples: &Histogram<u64>, blocks: &Blocks, latency: &Sum
     Percentiles::of(|at, per_mille| latency[at].and(interval(samples, blocks, per_mille)))
 }
 
-/// Returns the 95 % confidence intervals of the ratios that [`Summary::over`] returns.
+/// Returns the 95 % confidence intervals of the ratios that [`Summary::over`] returns, from the
+/// figures of this run and of the other run, and from the intervals of both.
 #[must_use]
-pub fn ratio_intervals(
-    (this, sure): (&Summary, &Intervals),
-    (that, that_sure): (&Summary, &Intervals),
-) -> Percentiles<[f64; 2]> {
-    let estimates = |of: &Summary, sure: &Intervals| -> [Option<Estimate>; 5] {
-        let (values, intervals) = (of.each(), sure.each());
-        std::array::from_fn(|at| {
-            let (value, [low, high]) = values[at].zip(intervals[at])?;
-            Some(Estimate { value: value as f64, low: low as f64, high: high as f64 })
-        })
-    };
-    let (this, that) = (estimates(this, sure), estimates(that, that_sure));
+pub fn ratio_intervals(figures: [&Summary; 2], sure: [&Intervals; 2]) -> Percentiles<[f64; 2]> {
     Percentiles::of(|at, _| {
-        let Estimate { low, high, .. } = quotient(this[at]?, that[at]?);
+        let estimate = |run: usize| {
+            let (value, [low, high]) = figures[run].each()[at].zip(sure[run].each()[at])?;
+            Some(Estimate { value: value as f64, low: low as f64, high: high as f64 })
+        };
+        let Estimate { low, high, .. } = quotient(estimate(0)?, estimate(1)?);
         (low.is_finite() && high.is_finite()).then_some([low, high])
     })
 }

@@ -15,15 +15,24 @@ use crate::results::summary::percentile;
 
 /// A percentile in thousandths, and the lag in nanoseconds that is always acceptable at that
 /// percentile.
-type Judged = (u32, u64);
+#[derive(Debug, Clone, Copy)]
+struct Judged {
+    per_mille: u32,
+    fine_ns: u64,
+}
+
+const fn judged(per_mille: u32, fine_ns: u64) -> Judged {
+    Judged { per_mille, fine_ns }
+}
 
 /// Up to the 95th percentile, the acceptable lag is just above the wake-up latency of a thread in a
 /// virtual machine (50 to 200 µs), so a larger lag means that the generator does not keep up. Above
 /// that percentile, a single time slice of another process determines the lag.
-const JUDGED: [Judged; 4] = [(500, 250_000), (900, 250_000), (950, 250_000), (990, 1_000_000)];
+const JUDGED: [Judged; 4] =
+    [judged(500, 250_000), judged(900, 250_000), judged(950, 250_000), judged(990, 1_000_000)];
 /// This percentile is judged separately, because a few time slices of other processes can spoil it
 /// without affecting the others.
-const JUDGED_ALONE: Judged = (999, 1_000_000);
+const JUDGED_ALONE: Judged = judged(999, 1_000_000);
 /// The acceptable lag at a percentile, as a share of the uncorrected latency at that percentile.
 /// Such a lag is too small to change a decision. The share refers to the uncorrected latency,
 /// because the corrected latency includes the lag.
@@ -210,9 +219,14 @@ pub struct Withheld {
     pub limit_ns: u64,
 }
 
+/// The number of lags that exceed the limit at a percentile.
+pub(crate) struct Late {
+    pub(crate) late: u64,
+    pub(crate) limit_ns: u64,
+}
+
 /// Finds a percentile at which too many lags exceed the limit, so that the whole run is invalid.
-/// Returns the number of these lags, and the limit in nanoseconds.
-pub(crate) fn too_late(lag: &Histogram<u64>, uncorrected: &Histogram<u64>) -> Option<(u64, u64)> {
+pub(crate) fn too_late(lag: &Histogram<u64>, uncorrected: &Histogram<u64>) -> Option<Late> {
     JUDGED.into_iter().find_map(|judged| too_late_at(judged, lag, uncorrected))
 }
 
@@ -230,16 +244,16 @@ pub(crate) fn withheld(
     uncorrected: &Histogram<u64>,
     requests: u64,
 ) -> Option<Withheld> {
-    percentile(uncorrected, JUDGED_ALONE.0)?;
-    let (late, limit_ns) = too_late_at(JUDGED_ALONE, lag, uncorrected)?;
+    percentile(uncorrected, JUDGED_ALONE.per_mille)?;
+    let Late { late, limit_ns } = too_late_at(JUDGED_ALONE, lag, uncorrected)?;
     Some(Withheld { late, requests, limit_ns })
 }
 
 fn too_late_at(
-    (per_mille, fine_ns): Judged,
+    Judged { per_mille, fine_ns }: Judged,
     lag: &Histogram<u64>,
     uncorrected: &Histogram<u64>,
-) -> Option<(u64, u64)> {
+) -> Option<Late> {
     // The median is always judged, because a run with too few requests for it still has a mean and
     // a maximum.
     if per_mille > 500 {
@@ -252,7 +266,7 @@ fn too_late_at(
     // acceptable.
     let late = lag.count_between(lag.next_non_equivalent(limit_ns), u64::MAX);
     let share = late as f64 / lag.len() as f64;
-    (late > FEW && share > 1.0 - quantile + 1e-9).then_some((late, limit_ns))
+    (late > FEW && share > 1.0 - quantile + 1e-9).then_some(Late { late, limit_ns })
 }
 
 /// Whether too few of the `requests` requests were answered.

@@ -42,8 +42,8 @@ pub(super) struct Pair {
     /// The number of calls that were seen.
     pub(super) calls: u64,
     every: u64,
-    /// The lower bound, the upper bound and the inaccuracy of each chosen call.
-    bounds: Vec<(i64, i64, i64)>,
+    /// The bounds from each chosen call.
+    bounds: Vec<Bounds>,
     settled: u64,
     /// The callee's clock minus the caller's.
     pub(super) ahead_ns: i64,
@@ -64,13 +64,20 @@ fn minus(a: u64, b: u64) -> i64 {
     (i128::from(a) - i128::from(b)).clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
-/// Returns the bounds that a call sets on the difference (callee's clock minus caller's clock), and
-/// their inaccuracy.
-fn bounds(caller: &Node, callee: &Node) -> (i64, i64, i64) {
+/// The bounds that a call sets on the difference (callee's clock minus caller's clock), and their
+/// inaccuracy.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    least: i64,
+    most: i64,
+    exact: i64,
+}
+
+fn bounds(caller: &Node, callee: &Node) -> Bounds {
     let is_stream = callee.length() > caller.length();
     let least = minus(if is_stream { callee.start_ns } else { callee.end_ns }, caller.end_ns);
     let exact = EXACT_NS.max((caller.length() / 1_000).min(i64::MAX as u64) as i64);
-    (least, minus(callee.start_ns, caller.start_ns), exact)
+    Bounds { least, most: minus(callee.start_ns, caller.start_ns), exact }
 }
 
 impl Clocks {
@@ -104,7 +111,7 @@ impl Clocks {
     pub(super) fn ahead(&self, caller: &Node, callee: &Node) -> i64 {
         let Some(pair) = self.hosts.get(&(caller.host, callee.host)) else { return 0 };
         let pair = self.together(pair).unwrap_or(pair);
-        let (least, most, exact) = bounds(caller, callee);
+        let Bounds { least, most, exact } = bounds(caller, callee);
         // A span cannot begin before its cause. If the corrected times imply that it does, the
         // clock has moved.
         let is_possible = pair.ahead_ns <= most.saturating_add(exact);
@@ -124,7 +131,7 @@ impl Clocks {
 }
 
 impl Pair {
-    fn observe(&mut self, bounds: (i64, i64, i64)) {
+    fn observe(&mut self, bounds: Bounds) {
         if self.calls.is_multiple_of(self.every) {
             self.bounds.push(bounds);
         }
@@ -140,12 +147,11 @@ impl Pair {
     }
 
     fn settle(&mut self) {
-        let possible = self.bounds.iter().filter(|(least, most, _)| least <= most);
-        let agree =
-            possible.clone().filter(|(least, most, exact)| -exact <= *most && *least <= *exact);
+        let possible = self.bounds.iter().filter(|of| of.least <= of.most);
+        let agree = possible.clone().filter(|of| -of.exact <= of.most && of.least <= of.exact);
         // At equal positions, starts sort before ends.
         let mut edges: Vec<(i64, i32)> =
-            possible.flat_map(|&(least, most, _)| [(least, -1), (most, 1)]).collect();
+            possible.flat_map(|of| [(of.least, -1), (of.most, 1)]).collect();
         edges.sort_unstable();
         let (mut held, mut best, mut place) = (0_usize, 0, (0, 0));
         for (at, &(edge, step)) in edges.iter().enumerate() {

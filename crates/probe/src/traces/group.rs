@@ -164,7 +164,7 @@ fn place(kept: &[u32], stages: usize, stage: u32) -> usize {
 
 /// Collects the results that exist only for traces.
 fn traced(of: &Traces, stages: usize, paths: &[&Path], kept: &[u32]) -> Traced {
-    let reasons = |(place, &stage)| why::reasons(paths, (place, stage), &of.sets, &of.names.list);
+    let reasons = |(place, &stage)| why::reasons(paths, place, stage, &of.sets, &of.names.list);
     let mut reasons: Vec<_> = kept.iter().enumerate().flat_map(reasons).collect();
     reasons.retain(|reason| !of.without.calls || reason.kind != Evidence::Calls);
     let total = |path: &Path| path.parts.iter().map(|part| part.self_ns as f64).sum::<f64>();

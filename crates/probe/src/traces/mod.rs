@@ -242,10 +242,16 @@ impl Traces {
         }
     }
 
-    /// Returns the number of spans in open traces, and the number of traces.
+    /// Returns the number of spans in open traces.
     #[must_use]
-    pub fn counts(&self) -> (usize, usize) {
-        (self.held, self.open.len() + self.closed.len())
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Returns the number of traces.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.open.len() + self.closed.len()
     }
 
     /// Adds to the count of spans or traces that could not be used for this reason.

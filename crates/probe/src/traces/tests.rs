@@ -157,7 +157,7 @@ fn beyond_the_bounds_the_oldest_trace_is_closed_and_names_are_shared() {
     let mut traces = Traces::new(Limits { spans: 6, traces: 10, operations: 3 });
     for at in 1..=20 {
         request(at, at as u64 * 100).iter().for_each(|span| traces.add(span));
-        assert!(traces.counts().0 <= 6);
+        assert!(traces.held() <= 6);
     }
     traces.add(&span(21, 1, 0, "other: name", 0, 5));
     traces.add(&span(22, 1, 0, "third: name", 0, 5));

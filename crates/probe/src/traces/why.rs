@@ -39,7 +39,8 @@ struct StageCalls<'a> {
 /// Returns the reasons why a stage varies, in descending order of the share that they explain.
 pub(super) fn reasons(
     paths: &[&Path],
-    (place, stage): (usize, u32),
+    place: usize,
+    stage: u32,
     sets: &Sets,
     names: &[String],
 ) -> Vec<Reason> {
@@ -127,8 +128,7 @@ impl StageCalls<'_> {
         self.parts().for_each(|part| *callers.entry(part.caller).or_default() += part.calls);
         let caller = callers.into_iter().max_by_key(|of| of.1)?.0;
         let caller = names.get(caller as usize)?.clone();
-        let (calls, ns) = self.parts().fold((0.0, 0.0), added);
-        let each = ms(ns / calls);
+        let each = ms(self.parts().fold(Sum::default(), Sum::with).mean_ns());
         let text = format!(
             "{caller} makes {least} to {most} {noun} per request, one after another, of {each} \
              each: their number varies, not their duration"
@@ -139,28 +139,30 @@ impl StageCalls<'_> {
     /// Returns an attribute as a reason, along with its number of values. The attribute is a reason
     /// if calls with one of its values take longer than others.
     fn by_value(&self, key: &Attribute) -> Option<(usize, Reason)> {
-        let mut values = BTreeMap::<&str, (f64, f64)>::new();
+        let mut values = BTreeMap::<&str, Sum>::new();
         for part in self.parts() {
             let sum = values.entry(self.value(part, &key.key)).or_default();
-            *sum = added(*sum, part);
+            *sum = sum.with(part);
         }
-        let (all, all_ns) = self.parts().fold((0.0, 0.0), added);
-        let of_rare = self.parts().filter(|part| values[self.value(part, &key.key)].0 < CALLS_MIN);
-        let rare = of_rare.fold((0.0, 0.0), added);
+        let all = self.parts().fold(Sum::default(), Sum::with);
+        let of_rare =
+            self.parts().filter(|part| values[self.value(part, &key.key)].calls < CALLS_MIN);
+        let rare = of_rare.fold(Sum::default(), Sum::with);
         let mean = |value: &str| match values[value] {
-            (calls, ns) if calls >= CALLS_MIN => ns / calls,
-            _ => over(rare.1, rare.0),
+            sum if sum.calls >= CALLS_MIN => sum.mean_ns(),
+            _ => rare.mean_ns(),
         };
-        let count = values.values().filter(|of| of.0 >= CALLS_MIN).count();
+        let count = values.values().filter(|of| of.calls >= CALLS_MIN).count();
         let predicted = |part: &Part| mean(self.value(part, &key.key)) * f64::from(part.calls);
         let explains = self.explained(count + 1, predicted);
-        let beyond = |of: &(f64, f64)| of.1 / of.0 - all_ns / all;
+        let beyond = |of: &Sum| of.mean_ns() - all.mean_ns();
         let slow = values
             .iter()
-            .filter(|(value, of)| !value.is_empty() && of.0 >= CALLS_MIN && beyond(of) > 0.0);
-        let weight = |of: &(f64, f64)| of.0 * beyond(of).powi(2);
-        let (value, &(calls, ns)) = slow.max_by(|a, b| weight(a.1).total_cmp(&weight(b.1)))?;
-        let (mean, others) = (ms(ns / calls), ms(over(all_ns - ns, all - calls)));
+            .filter(|(value, of)| !value.is_empty() && of.calls >= CALLS_MIN && beyond(of) > 0.0);
+        let weight = |of: &Sum| of.calls * beyond(of).powi(2);
+        let (value, sum) = slow.max_by(|a, b| weight(a.1).total_cmp(&weight(b.1)))?;
+        let (calls, others) = (sum.calls, over(all.ns - sum.ns, all.calls - sum.calls));
+        let (mean, others) = (ms(sum.mean_ns()), ms(others));
         let of = format!("{} = {value}", key.key);
         let text = format!("{calls} calls with {of} take {mean} on average, others {others}");
         Some((count, self.reason(Evidence::Attribute, explains, of, text)))
@@ -179,7 +181,19 @@ fn ms(ns: f64) -> String {
     format!("{:.3} ms", ns / 1e6)
 }
 
-/// Adds the number and self time of a part's calls to a sum.
-fn added(sum: (f64, f64), part: &Part) -> (f64, f64) {
-    (sum.0 + f64::from(part.calls), sum.1 + part.self_ns as f64)
+/// The number of calls, and the sum of their self times.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    calls: f64,
+    ns: f64,
+}
+
+impl Sum {
+    fn with(self, part: &Part) -> Sum {
+        Sum { calls: self.calls + f64::from(part.calls), ns: self.ns + part.self_ns as f64 }
+    }
+
+    fn mean_ns(&self) -> f64 {
+        over(self.ns, self.calls)
+    }
 }

@@ -142,8 +142,8 @@ fn the_table_begins_with_a_busy_machine_and_reports_the_plan() {
 fn a_figure_that_failures_raise_is_a_lower_bound() {
     let mut report = report(2_000);
     report.at_least_histogram.record_n(10_000_000_000, 40).expect("in range");
-    (report.latency_ns, report.latency_at_least) =
-        Summary::with_bounds(&report.histogram, &report.at_least_histogram);
+    report.latency_ns = Summary::of(&report.all());
+    report.latency_at_least = report.latency_ns.lower_bounds(&report.histogram, &report.all());
     assert_eq!(report.latency_at_least, ["p99", "max", "mean"]);
     let text = table(&report);
     let line = text.lines().find(|line| line.starts_with("latency")).expect("the latencies");

@@ -14,7 +14,7 @@ use crate::results::record::Record;
 use crate::results::report::{Failures, Report, Stamps};
 use crate::results::summary::{Summary, intervals, relative_error, splits};
 use crate::results::verdict::{
-    Invalid, Note, Withheld, busy_machine, by_the_rate, negligible, too_few, too_late,
+    Invalid, Late, Note, Withheld, busy_machine, by_the_rate, negligible, too_few, too_late,
     too_many_failed, unasked_too_often, withheld,
 };
 
@@ -27,8 +27,9 @@ pub(crate) fn conclude(record: Record, facts: &Facts<'_>) -> Report {
     let withheld = withheld(&record.lag, &record.uncorrected, record.requests);
     let mut reasons = reasons(&record, facts, answered, arrival_test.as_ref(), withheld);
     let notes = notes(&record, facts, &mut reasons);
-    let (mut latency_ns, mut latency_at_least) =
-        Summary::with_bounds(&record.latency, &record.at_least);
+    let all = record.all();
+    let mut latency_ns = Summary::of(&all);
+    let mut latency_at_least = latency_ns.lower_bounds(&record.latency, &all);
     if withheld.is_some() {
         latency_ns.p999 = None;
         latency_at_least.retain(|field| *field != "p999");
@@ -49,7 +50,7 @@ pub(crate) fn conclude(record: Record, facts: &Facts<'_>) -> Report {
             // A lower bound has no confidence interval.
             let mut known = latency_ns;
             latency_at_least.iter().for_each(|field| known.forget(field));
-            intervals(&record.all(), &record.blocks, &known)
+            intervals(&all, &record.blocks, &known)
         },
         split_ns: splits(&record.split, &latency_ns, record.requests),
         latency_ns,
@@ -197,7 +198,7 @@ fn reasons(
         reasons.push(Invalid::Unfinished { in_flight, overdue, unreported, oldest_ns });
     }
     let behind = too_late(&record.lag, &record.uncorrected);
-    if let Some((late, limit_ns)) = behind {
+    if let Some(Late { late, limit_ns }) = behind {
         reasons.push(Invalid::FellBehind {
             late,
             requests: record.requests,

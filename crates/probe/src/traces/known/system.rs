@@ -1,5 +1,7 @@
 //! A synthetic front that calls services. The clocks, pods, lost spans and causes are known.
 
+use std::ops::Range;
+
 use curtail_dist::seed;
 
 use super::super::{Kind, Span};
@@ -69,13 +71,13 @@ impl SyntheticSystem {
         kind: Kind,
         service: &str,
         operation: &str,
-        times: (f64, f64),
+        times: Range<f64>,
     ) -> u64 {
         self.next += 1;
         let ahead = |of: &&(String, f64)| of.0 == service;
         let ahead = self.clocks.iter().find(ahead).map_or(0.0, |of| of.1);
-        let [start_ns, end_ns] =
-            [times.0, times.1].map(|at| (BEGIN_NS + self.trace as f64 * 1e9 + at + ahead) as u64);
+        let [start_ns, end_ns] = [times.start, times.end]
+            .map(|at| (BEGIN_NS + self.trace as f64 * 1e9 + at + ahead) as u64);
         let (service, operation) = (service.to_owned(), operation.to_owned());
         let attributes = Vec::new();
         let (trace, id) = (self.trace, self.next);
@@ -102,19 +104,19 @@ impl SyntheticSystem {
     /// Ends the request, which took `takes`.
     pub(super) fn end(&mut self, takes: f64) {
         let next = std::mem::replace(&mut self.next, 0);
-        self.span(0, Kind::Server, "front", "GET /", (0.0, takes));
+        self.span(0, Kind::Server, "front", "GET /", 0.0..takes);
         self.next = next;
     }
 
     /// Writes a call from the front to `TO: get`. Returns the time when the front has the whole
     /// response.
     pub(super) fn call(&mut self, call: &Call) -> f64 {
-        let server = (call.from + call.network, call.from + call.network + call.takes);
-        let end = server.1 + call.network;
-        let client = call.head.map_or(end, |head| server.0 + head + call.network);
+        let server = call.from + call.network..call.from + call.network + call.takes;
+        let end = server.end + call.network;
+        let client = call.head.map_or(end, |head| server.start + head + call.network);
         let half =
-            self.span(1, Kind::Client, "front", &format!("call {}", call.to), (call.from, client));
-        let id = self.span(half, Kind::Server, &call.to, "get", server);
+            self.span(1, Kind::Client, "front", &format!("call {}", call.to), call.from..client);
+        let id = self.span(half, Kind::Server, &call.to, "get", server.clone());
         let pod = format!("{}-{}", call.to, call.pod);
         let ahead = self.clocks.iter().find(|of| of.0 == pod).map_or(0.0, |of| of.1);
         let span = self.spans.last_mut().expect("just written");
@@ -126,7 +128,8 @@ impl SyntheticSystem {
             (span.id, span.parent) = (half, 1);
         }
         // This span lies within the callee, so the callee's id also occurs as a parent.
-        let inside = (server.0 + call.takes * 0.4, server.0 + call.takes * 0.4 + 0.1 * MS);
+        let begin = server.start + call.takes * 0.4;
+        let inside = begin..begin + 0.1 * MS;
         let parent = if self.is_shared { half } else { id };
         let place =
             self.spans.last().map(|span| (span.attributes.clone(), ahead)).expect("just written");

@@ -153,7 +153,8 @@ mod tests {
         }
         let trailers = response.1.trailers().await.ok().flatten().unwrap_or(response.0.headers);
         let status = trailers["grpc-status"].to_str().expect("a number").to_owned();
-        let counts = collector.traces.lock().expect("no panic").counts();
+        let traces = collector.traces.lock().expect("no panic");
+        let counts = (traces.held(), traces.count());
         (status, bytes, counts)
     }
 
