@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use super::clocks::Clocks;
 use super::halves::Node;
 use super::tree::{Flaws, Tree};
-use super::{Kind, Uncertainty, Without};
+use super::{Kind, Uncertainty};
 
 /// The end of a span may be recorded late by 1/`LATE` of its duration.
 pub(super) const LATE: u64 = 1_000;
@@ -85,17 +85,12 @@ impl Path {
 }
 
 /// Computes the critical path. `None` if there are no spans.
-pub(super) fn path(
-    spans: &[Node],
-    clocks: Option<&Clocks>,
-    without: Without,
-) -> Option<(Path, Flaws)> {
-    let mut tree = Tree::new(spans.to_vec(), without)?;
+pub(super) fn path(spans: &[Node], clocks: Option<&Clocks>) -> Option<(Path, Flaws)> {
+    let mut tree = Tree::new(spans.to_vec())?;
     let is_shifted = clocks.is_some_and(|clocks| tree.align(clocks));
     let (root, mut flaws) = (tree.spans[tree.root as usize], tree.flaws);
     let mut walk = Walk {
         tree: &tree,
-        without,
         stack: vec![Piece { at: tree.root, from: root.start_ns, to: root.end_ns }],
         seen: vec![false; tree.spans.len()],
         parts: BTreeMap::new(),
@@ -128,7 +123,6 @@ struct Piece {
 
 struct Walk<'a> {
     tree: &'a Tree,
-    without: Without,
     stack: Vec<Piece>,
     seen: Vec<bool>,
     parts: BTreeMap<(u32, u32), Part>,
@@ -147,12 +141,12 @@ impl Walk<'_> {
         };
         let child = |&at: &u32| inside(at, spans[at as usize].start_ns, spans[at as usize].end_ns);
         let stream = |&at: &u32| {
-            let client = tree.outlived(at).filter(|_| !self.without.streams)?;
+            let client = tree.outlived(at)?;
             Some(inside(at, spans[client as usize].end_ns, spans[at as usize].end_ns))
         };
         let streams = children.iter().flat_map(|&at| tree.children(at)).filter_map(stream);
-        let mut streams = cover(whole, streams.collect(), true).into_iter().peekable();
-        let picked = cover(whole, children.iter().map(child).collect(), !self.without.overlaps);
+        let mut streams = cover(whole, streams.collect()).into_iter().peekable();
+        let picked = cover(whole, children.iter().map(child).collect());
         let (mut until, mut own) = (whole.to, Vec::new());
         let begin = Piece { to: whole.from, ..whole };
         for piece in picked.iter().chain([&begin]) {
@@ -232,7 +226,7 @@ impl Walk<'_> {
 }
 
 /// Returns the pieces that `whole` waited for, the last one first. They do not overlap.
-fn cover(whole: Piece, mut pieces: Vec<Piece>, overlaps: bool) -> Vec<Piece> {
+fn cover(whole: Piece, mut pieces: Vec<Piece>) -> Vec<Piece> {
     pieces.retain(|piece| piece.from < piece.to);
     pieces.sort_unstable_by_key(|piece| (Reverse(piece.to), piece.from, piece.at));
     let (mut picked, mut until, mut next) = (Vec::new(), whole.to, 0);
@@ -252,7 +246,7 @@ fn cover(whole: Piece, mut pieces: Vec<Piece>, overlaps: bool) -> Vec<Piece> {
             running.pop();
         }
         let ended = pieces.get(next).copied();
-        let still = running.peek().filter(|_| overlaps).map(|Reverse((.., at))| pieces[*at]);
+        let still = running.peek().map(|Reverse((.., at))| pieces[*at]);
         let long = |piece: Piece| until.saturating_sub(piece.to) > (piece.to - piece.from) / PAUSE;
         let piece = match (ended, still) {
             (Some(ended), Some(still)) if long(ended) => still,

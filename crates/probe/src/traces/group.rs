@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::clocks::Pair;
 use super::critical::Path;
 use super::{Traces, TracesError, Uncertainty, why};
-use crate::profile::{Evidence, Profile, Skew, Traced, UncertainTime, WHOLE_MAX, Whole};
+use crate::profile::{Profile, Skew, Traced, UncertainTime, WHOLE_MAX, Whole};
 use crate::rank::over;
 
 /// The minimum number of traces per window, unless that yields fewer than [`WINDOWS_LEAST`]
@@ -165,8 +165,7 @@ fn place(kept: &[u32], stages: usize, stage: u32) -> usize {
 /// Collects the results that exist only for traces.
 fn traced(of: &Traces, stages: usize, paths: &[&Path], kept: &[u32]) -> Traced {
     let reasons = |(place, &stage)| why::reasons(paths, place, stage, &of.sets, &of.names.list);
-    let mut reasons: Vec<_> = kept.iter().enumerate().flat_map(reasons).collect();
-    reasons.retain(|reason| !of.without.calls || reason.kind != Evidence::Calls);
+    let reasons: Vec<_> = kept.iter().enumerate().flat_map(reasons).collect();
     let total = |path: &Path| path.parts.iter().map(|part| part.self_ns as f64).sum::<f64>();
     let mean = paths.iter().map(|path| total(path)).sum::<f64>() / paths.len() as f64;
     let apart: Vec<f64> = paths.iter().map(|path| total(path) - mean).collect();

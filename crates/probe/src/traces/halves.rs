@@ -23,49 +23,37 @@ pub(super) const NONE: u32 = u32::MAX;
 /// A span within its trace.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Node {
-    /// The id. Never 0.
+    /// Never 0.
     pub(super) id: u64,
-    /// The parent's id, or 0 if there is none.
+    /// 0 if there is none.
     pub(super) parent: u64,
-    /// The identifier of the operation.
+    /// The operation, the service, the host (and therefore its clock), and the attribute set.
     pub(super) stage: u32,
-    /// The identifier of the service.
     pub(super) service: u32,
-    /// The identifier of the host, and therefore of its clock.
     pub(super) host: u32,
-    /// The identifier of the attribute set.
     pub(super) attributes: u32,
     /// The queueing time, which is read from an attribute.
     pub(super) queued: f32,
-    /// The span's role in a call.
     pub(super) kind: Kind,
     /// Whether the span ends before it starts. Such a span is treated as empty.
     pub(super) is_backward: bool,
-    /// The start.
     pub(super) start_ns: u64,
-    /// The end.
     pub(super) end_ns: u64,
 }
 
 impl Node {
-    /// Returns the duration.
     pub(super) fn length(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
 }
 
-/// Returns the spans of a trace and the index of each one's parent. If `is_unique` is set, only the
-/// earliest span of each id counts.
-pub(super) fn link(mut spans: Vec<Node>, is_unique: bool) -> (Vec<Node>, Vec<u32>) {
+/// Returns the spans of a trace and the index of each one's parent.
+pub(super) fn link(mut spans: Vec<Node>) -> (Vec<Node>, Vec<u32>) {
     spans.sort_unstable_by_key(|span| {
         let Node { id, start_ns, end_ns, parent, stage, kind, attributes, .. } = *span;
-        let kind = if is_unique { (0, Kind::Unknown) } else { (kind.half(), kind) };
-        (id, kind, start_ns, stage, Reverse(end_ns), parent, attributes)
+        (id, (kind.half(), kind), start_ns, stage, Reverse(end_ns), parent, attributes)
     });
-    spans.dedup_by_key(|span| match is_unique {
-        true => (span.id, Kind::Unknown, 0, 0),
-        false => (span.id, span.kind, span.stage, span.start_ns),
-    });
+    spans.dedup_by_key(|span| (span.id, span.kind, span.stage, span.start_ns));
     for same in spans.chunk_by_mut(|a, b| a.id == b.id).filter(|same| same.len() > 1) {
         same.sort_by_key(|span| (span.kind.half(), Reverse(span.length())));
     }

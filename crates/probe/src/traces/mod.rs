@@ -70,18 +70,6 @@ impl Kind {
     }
 }
 
-/// Disables corrections of imperfect spans. Only tests disable them, to show that each correction
-/// matters.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Without {
-    pub(crate) shared_ids: bool,
-    pub(crate) clocks: bool,
-    pub(crate) overlaps: bool,
-    pub(crate) streams: bool,
-    pub(crate) attributes: bool,
-    pub(crate) calls: bool,
-}
-
 /// A timed operation of one service on behalf of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Span {
@@ -150,7 +138,6 @@ pub enum TracesError {
 #[derive(Debug, Default)]
 pub struct Traces {
     limits: Limits,
-    without: Without,
     names: Names,
     services: Names,
     hosts: Names,
@@ -213,8 +200,7 @@ impl Traces {
         let name = name.chars().take(NAME_CHARS_MAX).collect::<String>();
         let max = self.limits.operations;
         let stage = self.names.number(&name, max);
-        let attributes = if self.without.attributes { &[][..] } else { &span.attributes };
-        let (attributes, place, queued) = self.sets.read(attributes, max);
+        let (attributes, place, queued) = self.sets.read(&span.attributes, max);
         if attributes.is_none() {
             self.lose("spans with attributes beyond the limit", 1);
         }
@@ -263,8 +249,7 @@ impl Traces {
 
     /// Updates the estimated clock differences with the calls in a trace.
     fn observe(&mut self, trace: u128) {
-        let spans = self.open.get(&trace).filter(|_| !self.without.clocks);
-        let tree = spans.and_then(|spans| Tree::new(spans.clone(), self.without));
+        let tree = self.open.get(&trace).and_then(|spans| Tree::new(spans.clone()));
         let edges = tree.iter().flat_map(Tree::edges);
         edges.for_each(|(caller, callee)| self.clocks.observe(caller, callee));
     }
@@ -279,11 +264,8 @@ impl Traces {
         if self.closed.len() >= self.limits.traces {
             return self.lose("traces beyond the limit", 1);
         }
-        let Some((mut path, flaws)) = critical::path(&spans, Some(&self.clocks), self.without)
-        else {
-            return;
-        };
-        let plain = path.is_shifted.then(|| critical::path(&spans, None, self.without)).flatten();
+        let Some((mut path, flaws)) = critical::path(&spans, Some(&self.clocks)) else { return };
+        let plain = path.is_shifted.then(|| critical::path(&spans, None)).flatten();
         let plain = plain.as_ref().map_or(&path, |(path, _)| path);
         path.unshifted = plain.stages().map(|(stage, self_ns, _)| (stage, self_ns)).collect();
         self.lose("spans that arrived twice", flaws.duplicates);

@@ -19,17 +19,15 @@ use super::{Span, jaeger, otlp, zipkin};
 
 /// The reason why bytes could not be parsed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages document the variants")]
 pub enum ParseError {
-    /// The input is not JSON, or a field has the wrong type.
     #[error("{0}; expected OTLP, Jaeger or Zipkin JSON")]
     Json(#[from] serde_json::Error),
-    /// The JSON is not a trace document.
     #[error(
         "document {0} has none of `resourceSpans` (OTLP), `batches` (Tempo), `data` or `spans` (Jaeger) and `traceId` \
          (Zipkin); export traces, not metrics or logs"
     )]
     Neither(usize),
-    /// The input is not protobuf, or a field has the wrong type.
     #[error(
         "neither JSON nor an ExportTraceServiceRequest in protobuf: {0}; export OTLP, or Jaeger or Zipkin JSON"
     )]

@@ -2,9 +2,9 @@
 
 use std::cmp::Reverse;
 
+use super::Kind;
 use super::clocks::Clocks;
 use super::halves::{NONE, Node, link};
-use super::{Kind, Without};
 
 /// The maximum number of orphans, which are spans with missing parents, whose times are kept.
 const ORPHANS_MAX: usize = 64;
@@ -37,14 +37,14 @@ pub(super) struct Tree {
 
 impl Tree {
     /// Builds the tree. `None` if there are no spans.
-    pub(super) fn new(mut spans: Vec<Node>, without: Without) -> Option<Tree> {
+    pub(super) fn new(mut spans: Vec<Node>) -> Option<Tree> {
         let mut flaws = Flaws::default();
         for span in spans.iter_mut().filter(|span| span.end_ns < span.start_ns) {
             (span.end_ns, span.is_backward) = (span.start_ns, true);
             flaws.backward += 1;
         }
         let all = spans.len();
-        let (spans, mut parents) = link(spans, without.shared_ids);
+        let (spans, mut parents) = link(spans);
         flaws.duplicates = (all - spans.len()) as u64;
         // If there are several roots, the longest one is chosen, because durations do not depend on
         // differences between clocks.
@@ -69,7 +69,6 @@ impl Tree {
         Some(tree)
     }
 
-    /// Returns the children of a span.
     pub(super) fn children(&self, of: u32) -> &[u32] {
         let parent = |at: &u32| self.parents[*at as usize];
         let begin = self.by_parent.partition_point(|at| parent(at) < of);
@@ -77,7 +76,6 @@ impl Tree {
         &self.by_parent[begin..begin + count]
     }
 
-    /// Returns the parent of a span.
     pub(super) fn parent(&self, of: u32) -> Option<u32> {
         Some(self.parents[of as usize]).filter(|&at| at != NONE)
     }

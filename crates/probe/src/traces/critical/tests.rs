@@ -13,7 +13,7 @@ fn nodes(of: &[(u64, u64, u64, u64)]) -> Vec<Node> {
 
 /// Returns the self times by stage, in the order of the path.
 fn times(of: &[(u64, u64, u64, u64)]) -> (Vec<(u32, u64)>, Flaws) {
-    let (mut path, flaws) = path(&nodes(of), None, Without::default()).expect("spans");
+    let (mut path, flaws) = path(&nodes(of), None).expect("spans");
     path.parts.sort_by_key(|part| part.first_ns);
     (path.parts.iter().map(|part| (part.stage, part.self_ns)).collect(), flaws)
 }
@@ -81,7 +81,7 @@ fn orphans_are_counted_and_the_root_is_the_span_without_a_parent() {
     let (seen, flaws) = times(&spans);
     assert_eq!((seen, flaws.orphans), (vec![(1, 80), (4, 20)], 2));
     // If all spans have parents, a span whose parent is missing becomes the root.
-    let (path, flaws) = path(&nodes(&spans[1..3]), None, Without::default()).expect("spans");
+    let (path, flaws) = path(&nodes(&spans[1..3]), None).expect("spans");
     assert_eq!((path.root, path.start_ns, flaws.orphans), (2, 50, 0));
 }
 
@@ -130,11 +130,11 @@ proptest! {
         };
         let spans: Vec<Node> = spans.iter().map(node).collect();
         let mut clocks = Clocks::default();
-        let tree = Tree::new(spans.clone(), Without::default()).expect("spans");
+        let tree = Tree::new(spans.clone()).expect("spans");
         tree.edges().for_each(|(caller, callee)| clocks.observe(caller, callee));
         clocks.settle();
         for clocks in [None, Some(&clocks)] {
-            let (path, flaws) = path(&spans, clocks, Without::default()).expect("spans");
+            let (path, flaws) = path(&spans, clocks).expect("spans");
             let roots = spans.iter().filter(|span| span.stage == path.root && span.start_ns == path.start_ns);
             let sum = path.parts.iter().map(|part| part.self_ns).sum::<u64>();
             let mut lengths = roots.map(Node::length);
@@ -142,7 +142,7 @@ proptest! {
             prop_assert!(flaws.orphans + flaws.duplicates < spans.len() as u64);
             let mut reversed = spans.clone();
             reversed.reverse();
-            prop_assert_eq!(super::path(&reversed, clocks, Without::default()), Some((path, flaws)));
+            prop_assert_eq!(super::path(&reversed, clocks), Some((path, flaws)));
         }
     }
 }

@@ -1,10 +1,9 @@
 //! Synthetic traces with a known cause. The ranking must blame the right stage, or report that the
-//! result is unclear. If the mechanism that a case needs is disabled, the ranking must not be
-//! right.
+//! result is unclear.
 
 mod system;
 
-use super::{Limits, Span, Traces, Without};
+use super::{Span, Traces};
 use crate::profile::{Evidence, Profile};
 use crate::rank::{Guide, Ranking, rank};
 use system::{Call, Draw, MS, SyntheticSystem};
@@ -244,20 +243,21 @@ fn everything(seed: u64) -> Case {
     Case { why: Some((Evidence::Attribute, pod)), ..plan.case(system) }
 }
 
-/// A kind of case. It consists of a name, a generator, and the mechanism that the case needs.
-type Kind = (&'static str, fn(u64) -> Case, fn(&mut Without));
+/// A kind of case: its name and its generator.
+type Kind = (&'static str, fn(u64) -> Case);
 
+/// Each kind needs the correction of one imperfection, without which another stage would be blamed.
 const KINDS: [Kind; 6] = [
-    ("skew", skew, |without| without.clocks = true),
-    ("shared ids", shared, |without| without.shared_ids = true),
-    ("overlap", overlap, |without| without.overlaps = true),
-    ("streaming", stream, |without| without.streams = true),
-    ("number of calls", many, |without| without.calls = true),
-    ("attribute", attribute, |without| without.attributes = true),
+    ("skew", skew),
+    ("shared ids", shared),
+    ("overlap", overlap),
+    ("streaming", stream),
+    ("number of calls", many),
+    ("attribute", attribute),
 ];
 
-fn ranked(spans: &[Span], without: Without) -> (Profile, Ranking) {
-    let mut traces = Traces { without, ..Traces::new(Limits::default()) };
+fn ranked(spans: &[Span]) -> (Profile, Ranking) {
+    let mut traces = Traces::default();
     spans.iter().for_each(|span| traces.add(span));
     let profile = traces.profile(None, 12).expect("traces");
     let ranking = rank(&profile, 42);
@@ -271,8 +271,8 @@ enum Outcome {
     Wrong(String),
 }
 
-fn judge(case: &Case, without: Without) -> Outcome {
-    let (_, ranking) = ranked(&case.spans, without);
+fn judge(case: &Case) -> Outcome {
+    let (_, ranking) = ranked(&case.spans);
     if let Guide::CannotTell { .. } = ranking.guide {
         return Outcome::CannotTell;
     }
@@ -290,9 +290,9 @@ fn judge(case: &Case, without: Without) -> Outcome {
 #[test]
 fn the_right_stage_and_reason_are_found() {
     let (mut right, mut unsure, mut wrong) = (0, 0, Vec::new());
-    for (name, make, _) in KINDS {
+    for (name, make) in KINDS {
         for seed in 0..EACH {
-            match judge(&make(seed), Without::default()) {
+            match judge(&make(seed)) {
                 Outcome::Right => right += 1,
                 Outcome::CannotTell => unsure += 1,
                 Outcome::Wrong(why) => wrong.push(format!("{name}, seed {seed}: {why}")),
@@ -305,25 +305,9 @@ fn the_right_stage_and_reason_are_found() {
 }
 
 #[test]
-fn without_its_mechanism_a_case_is_not_right() {
-    for (name, make, leave_out) in KINDS {
-        let mut without = Without::default();
-        leave_out(&mut without);
-        for seed in 0..EACH {
-            let case = make(seed);
-            // A slow callee needs no mechanism. The ranking must not blame the slowness of this
-            // callee on the number of calls.
-            let is_control = name == "number of calls" && case.why.is_none();
-            let outcome = judge(&case, without);
-            assert_eq!(outcome == Outcome::Right, is_control, "{name}, seed {seed}: {outcome:?}");
-        }
-    }
-}
-
-#[test]
 fn mechanisms_work_together() {
     for seed in 0..EACH {
-        assert_eq!(judge(&everything(seed), Without::default()), Outcome::Right, "seed {seed}");
+        assert_eq!(judge(&everything(seed)), Outcome::Right, "seed {seed}");
     }
 }
 
@@ -338,7 +322,7 @@ fn lost_spans_never_blame_the_wrong_stage() {
             // The spans of servers are lost, so their child spans have no parents.
             let mut draw = Draw::new(seed + 100);
             system.spans.retain(|span| span.operation != "get" || draw.unit() > part);
-            let outcome = judge(&plan.case(system), Without::default());
+            let outcome = judge(&plan.case(system));
             assert!(!matches!(outcome, Outcome::Wrong(_)), "seed {seed}, {part} lost: {outcome:?}");
             unsure += u32::from(outcome == Outcome::CannotTell);
         }
@@ -356,7 +340,7 @@ fn the_profile_contains_clock_differences_and_uncorrected_shares() {
         .collect();
     let mut system = SyntheticSystem { clocks, ..SyntheticSystem::default() };
     in_turn(&mut plan, &mut system, |_, _, _| {});
-    let (profile, ranking) = ranked(&system.spans, Without::default());
+    let (profile, ranking) = ranked(&system.spans);
     let traces = profile.traces.expect("of traces");
     assert_eq!(traces.clocks.len(), 4, "one for all pods of a service");
     for skew in &traces.clocks {
