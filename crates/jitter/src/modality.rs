@@ -43,7 +43,6 @@ pub(super) struct Scan {
     quantum: f64,
 }
 
-/// The clearest valley.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Valley {
     /// The probability that the valley is due to chance, at most 1.

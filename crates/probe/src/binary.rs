@@ -29,36 +29,26 @@ pub struct Site {
 
 /// The reason why a mark cannot be placed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages document the variants")]
 pub enum BinaryError {
-    /// The file is damaged or not ELF.
     #[error("it is not a readable ELF file: {0}")]
     Malformed(String),
-    /// The file has no symbols.
     #[error("it has no symbols (it is stripped); install its debug symbols, or build it with -g")]
     Stripped,
-    /// The function does not exist.
     #[error("there is no function `{name}`{hint}")]
     NoFunction {
-        /// The name of the function.
         name: String,
         /// A likely reason, or the names of similar functions.
         hint: String,
     },
-    /// The tracepoint does not exist.
     #[error("there is no static tracepoint `{name}`; it has {known}")]
-    NoTracepoint {
-        /// The name of the tracepoint.
-        name: String,
-        /// The tracepoints that the file contains.
-        known: String,
-    },
+    NoTracepoint { name: String, known: String },
     /// The program executes the tracepoint only while its semaphore counts an attached probe.
     #[error(
         "static tracepoint `{0}` is disabled by a semaphore, which curtail cannot raise; mark a \
          function"
     )]
     Guarded(String),
-    /// The field does not exist, or the file has no debug information.
     #[error("the place of `{0}` is not in the debug information; build with -g, or give `offset`")]
     NoField(String),
 }

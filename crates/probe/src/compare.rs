@@ -35,31 +35,25 @@ pub struct Comparison {
 
 /// The changes in a stage's figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names of the fields document them")]
 pub struct Row {
-    /// The name of the stage.
     pub name: String,
-    /// The mean.
     pub mean_ns: Change,
-    /// The standard deviation.
     pub sd_ns: Change,
-    /// The median.
     pub p50_ns: Change,
-    /// The 99th percentile.
     pub p99_ns: Change,
 }
 
 /// The change in one figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names of the fields document them")]
 pub struct Change {
-    /// The value in A.
     pub a: f64,
-    /// The value in B.
     pub b: f64,
     /// B over A.
     pub ratio: f64,
-    /// The 95 % interval of the ratio. `None` if there are too few windows.
+    /// `None` if there are too few windows.
     pub ratio_ci95: Option<[f64; 2]>,
-    /// Whether B is better.
     pub verdict: Verdict,
 }
 

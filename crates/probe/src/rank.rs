@@ -42,16 +42,13 @@ pub struct Ranking {
 
 /// A duration and its variability.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names of the fields document them")]
 pub struct Spread {
-    /// The mean.
     pub mean_ns: f64,
-    /// The standard deviation.
     pub sd_ns: f64,
     /// The coefficient of variation: the standard deviation divided by the mean.
     pub cv: f64,
-    /// The median.
     pub p50_ns: Option<f64>,
-    /// The 99th percentile.
     pub p99_ns: Option<f64>,
 }
 

@@ -9,91 +9,47 @@ const LONGEST: usize = 400;
 
 /// The reason why a server cannot be profiled.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages document the variants")]
 pub enum LiveError {
-    /// The process does not exist.
     #[error("there is no process {0}; see `ps`")]
     NoProcess(u32),
-    /// This process lacks the permission to inspect the target.
     #[error("no permission to inspect process {0}; run this as root, where the process runs")]
     NotAllowed(u32),
-    /// The target listens on no TCP port.
     #[error("process {0} and its children listen on no TCP port; give the process that listens")]
     NoPort(u32),
-    /// The target listens on too many ports.
     #[error("it listens on {0} ports, and at most {max} can be profiled; choose with --port",
         max = super::PORTS)]
     ManyPorts(usize),
-    /// The requested port is not one of the target's.
     #[error("process {pid} and its children do not listen on port {port}, only on {ports}",
         ports = list(.ports))]
-    OtherPort {
-        /// The process.
-        pid: u32,
-        /// The requested port.
-        port: u16,
-        /// The ports on which the target listens.
-        ports: Vec<u16>,
-    },
-    /// A mark cannot be placed.
+    OtherPort { pid: u32, port: u16, ports: Vec<u16> },
     #[error("{path}: {why}", path = .path.display())]
-    Binary {
-        /// The file that was searched.
-        path: PathBuf,
-        /// The reason.
-        why: BinaryError,
-    },
-    /// A file of the target cannot be read.
+    Binary { path: PathBuf, why: BinaryError },
     #[error("{path}: {why}", path = .path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        why: std::io::Error,
-    },
-    /// No process of the target has loaded the library of a mark.
+    File { path: PathBuf, why: std::io::Error },
     #[error("no process of the target has loaded a library {0}; see /proc/PID/maps")]
     NoLibrary(String),
-    /// A probe at this mark would be far too expensive.
     #[error(
         "{place} begins with an instruction that the kernel cannot emulate, so a probe costs up to 20 us per call; \
          mark another function, or allow it with --allow-slow-probes"
     )]
-    Slow {
-        /// The mark.
-        place: String,
-    },
-    /// The kernel has no type information (BTF).
+    Slow { place: String },
     #[error("the kernel has no BTF (/sys/kernel/btf/vmlinux); it needs CONFIG_DEBUG_INFO_BTF")]
     NoBtf,
-    /// This process lacks the permission to load eBPF programs.
     #[error(
         "this process may not load eBPF programs; run it as root, or give it CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
     )]
     NoPermission,
-    /// The system's configuration forbids all processes to load eBPF programs.
     #[error(
         "the kernel is locked down ({0}), so no program may read its memory; boot without lockdown=confidentiality"
     )]
     Lockdown(String),
-    /// The kernel lacks a required tracepoint.
     #[error("the kernel has no tracepoint {0}; use Linux 6.3 or later")]
     NoTracepoint(&'static str),
-    /// No request was seen.
     #[error("{target}: no request was seen from its first stage to its last: {why}")]
-    NoRequest {
-        /// The target.
-        target: String,
-        /// The reason.
-        why: String,
-    },
-    /// The kernel refused an operation for any other reason.
+    NoRequest { target: String, why: String },
     #[error("the kernel refuses {what}: {why}")]
-    Kernel {
-        /// The operation that failed.
-        what: String,
-        /// The kernel's message.
-        why: String,
-    },
+    Kernel { what: String, why: String },
 }
 
 impl LiveError {
