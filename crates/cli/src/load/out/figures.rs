@@ -1,7 +1,9 @@
 //! The figures of a run, and the latencies over time that they show. These are exact and in bounded
 //! memory, because neighboring intervals are merged when there are too many.
 
-use curtail_load::{Extent, Histogram, Pace, Plan, Report, SAMPLES_ABOVE_MIN, Summary};
+use std::ops::Range;
+
+use curtail_load::{Extent, Histogram, Pace, Plan, Report, Summary};
 use curtail_report::chart::curves::{Axis, Curve, Curves, draw};
 use curtail_report::chart::distribution::{Latencies, Share, chart};
 use curtail_report::chart::frame::{Caption, Size, bounds};
@@ -58,16 +60,14 @@ impl Figures<'_> {
     /// Percentiles over time.
     pub(super) fn percentiles(&self, size: Size) -> Option<String> {
         let [p50, p99, max] = over_time();
-        let of = |(name, look): (String, Look), samples, value: &dyn Fn(&Piece) -> Option<u64>| {
-            let value = |piece: &Piece| Some((value(piece)?.max(1) as f64 / 1e6).log10());
+        let of = |(name, look): (String, Look), samples, value: fn(&Summary) -> Option<u64>| {
+            let value =
+                |piece: &Piece| Some((value(&piece.summary())?.max(1) as f64 / 1e6).log10());
             Curve { name, look, points: steps(&self.series.joined(samples), value) }
         };
         // If the whole run has enough samples for a percentile, so does each interval.
-        let curves = [
-            of(p50, 20, &|piece| piece.percentile(500)),
-            of(p99, 1_000, &|piece| piece.percentile(990)),
-            of(max, 1, &Piece::max),
-        ];
+        let curves =
+            [of(p50, 20, |of| of.p50), of(p99, 1_000, |of| of.p99), of(max, 1, |of| of.max)];
         let all = curves.iter().flat_map(|curve| &curve.points).map(|point| 10f64.powf(point.1));
         let (low, high) = bounds(all)?;
         let chart = Curves {
@@ -177,7 +177,8 @@ fn steps(pieces: &[Piece], value: impl Fn(&Piece) -> Option<f64>) -> Vec<(f64, f
 /// Maximum number of intervals. It exceeds the width of a plot, in pixels.
 const PIECES_MAX: usize = 512;
 
-/// The latencies of an interval.
+/// The latencies of an interval. Hundreds of histograms would take tens of megabytes, so an
+/// interval keeps only the buckets that have a count.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Piece {
     pub(super) from_ns: u64,
@@ -187,32 +188,20 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    /// The number of latencies.
+    fn summary(&self) -> Summary {
+        let mut all = Histogram::new(3).expect("three digits");
+        for (ns, count) in &self.counts {
+            all.record_n(*ns, *count).expect("it resizes itself");
+        }
+        Summary::of(&all)
+    }
+
     pub(super) fn len(&self) -> u64 {
         self.counts.iter().map(|(_, count)| count).sum()
     }
 
     pub(super) fn seconds(&self) -> f64 {
         self.until_ns.saturating_sub(self.from_ns) as f64 / 1e9
-    }
-
-    pub(super) fn max(&self) -> Option<u64> {
-        self.counts.last().map(|(ns, _)| *ns)
-    }
-
-    /// The percentile given by `per_mille`, if enough samples are above it.
-    pub(super) fn percentile(&self, per_mille: u64) -> Option<u64> {
-        let all = self.len();
-        if all * (1_000 - per_mille) < SAMPLES_ABOVE_MIN * 1_000 {
-            return None;
-        }
-        let rank = (all * per_mille).div_ceil(1_000);
-        let mut below = 0;
-        let reaches = |(_, count): &&(u64, u64)| {
-            below += count;
-            below >= rank
-        };
-        self.counts.iter().find(reaches).map(|(ns, _)| *ns)
     }
 
     /// Merges the next interval into this one.
@@ -242,10 +231,11 @@ pub(super) struct Series {
 
 impl Series {
     /// Adds the latencies of the next snapshot.
-    pub(super) fn add(&mut self, (from_ns, until_ns): (u64, u64), counted: &Histogram<u64>) {
+    pub(super) fn add(&mut self, time_ns: Range<u64>, counted: &Histogram<u64>) {
         let of = counted
             .iter_recorded()
             .map(|bucket| (bucket.value_iterated_to().min(counted.max()), bucket.count_at_value()));
+        let Range { start: from_ns, end: until_ns } = time_ns;
         let piece = Piece { from_ns, until_ns, counts: of.collect() };
         if self.last < self.snapshots
             && let Some(last) = self.pieces.last_mut()
@@ -301,7 +291,7 @@ mod tests {
         let mut series = Series::default();
         let snapshots = 5_000_u64;
         for at in 0..snapshots {
-            series.add((at * 10, at * 10 + 10), &counted(&[1 + at % 7, 1_000]));
+            series.add(at * 10..at * 10 + 10, &counted(&[1 + at % 7, 1_000]));
         }
         assert!(series.pieces.len() <= PIECES_MAX && series.pieces.len() > PIECES_MAX / 4);
         assert_eq!(series.pieces.iter().map(Piece::len).sum::<u64>(), 2 * snapshots);
@@ -312,18 +302,16 @@ mod tests {
         );
         let whole = series.joined(u64::MAX);
         assert_eq!(whole.len(), 1);
-        assert_eq!((whole[0].counts.len(), whole[0].max()), (8, Some(1_000)));
+        assert_eq!((whole[0].counts.len(), whole[0].summary().max), (8, Some(1_000)));
     }
 
     #[test]
     fn a_percentile_is_that_of_the_samples_and_has_ten_above_it() {
         let values: Vec<u64> = (1..=1_000).collect();
         let mut series = Series::default();
-        series.add((0, 5), &counted(&values));
-        let whole = &series.joined(0)[0];
-        assert_eq!(whole.percentile(500), Some(500));
-        assert_eq!(whole.percentile(990), Some(990));
-        assert_eq!(whole.percentile(999), None);
-        assert_eq!(Piece::default().percentile(500), None);
+        series.add(0..5, &counted(&values));
+        let whole = series.joined(0)[0].summary();
+        assert_eq!((whole.p50, whole.p99, whole.p999), (Some(500), Some(990), None));
+        assert_eq!(Piece::default().summary(), Summary::default());
     }
 }

@@ -139,7 +139,7 @@ impl Snapshots {
             return;
         }
         let length_ns = until_ns.saturating_sub(from_ns);
-        self.series.add((from_ns, from_ns + length_ns), &at.recent);
+        self.series.add(from_ns..from_ns + length_ns, &at.recent);
         let Some(log) = &mut self.log else { return };
         let [from, length] = [from_ns, length_ns].map(Duration::from_nanos);
         if let Err(error) = log.write(&at.recent, from, length) {

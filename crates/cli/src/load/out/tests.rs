@@ -75,7 +75,7 @@ fn page(report: &Report) -> String {
     let plan = plan();
     let mut series = Series::default();
     for at in 0..4_u64 {
-        series.add((at * 500_000_000, (at + 1) * 500_000_000), &report.histogram);
+        series.add(at * 500_000_000..(at + 1) * 500_000_000, &report.histogram);
     }
     let started = Started::now();
     let document = Document::new(&plan, report, &started);
