@@ -188,6 +188,16 @@ pub struct Cost {
     pub one_in: u32,
 }
 
+/// The share of a server's time slices that are stamped.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Sampling {
+    /// One in N slices is stamped. 1 stands for all slices.
+    OneIn(u32),
+    /// The share of slices is as large as possible while the cost stays below this share of the
+    /// median request time.
+    Share(f64),
+}
+
 /// A kind of data that the measurement missed, and its count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {

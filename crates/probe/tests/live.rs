@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use curtail_probe::app::App;
 use curtail_probe::binary::BinaryError;
-use curtail_probe::live::{LiveError, Options, Sampling, Session, Target};
-use curtail_probe::profile::{Evidence, Profile};
+use curtail_probe::live::{LiveError, Options, Session, Target};
+use curtail_probe::profile::{Evidence, Profile, Sampling};
 use server::{Delays, On, REQUEST};
 
 /// Allows one profile at a time, because each one uses system-wide statistics.

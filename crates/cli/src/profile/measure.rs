@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use curtail_probe::app::App;
-use curtail_probe::profile::Profile;
+use curtail_probe::profile::{Profile, Sampling};
 
 use crate::args::{percent, span_from, within};
 use crate::exit::{Stop, bad};
@@ -46,13 +46,6 @@ impl ServerArgs {
 }
 
 const SERVER: &str = "A running server";
-
-/// The fraction of time slices to stamp.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Sampling {
-    OneIn(u32),
-    Share(f64),
-}
 
 /// Parses the length of a slice. The minimum is 10 ms, because attaching takes milliseconds.
 fn slice(text: &str) -> Result<u64, String> {
@@ -117,7 +110,7 @@ mod live {
     use curtail_machine::LocalLeaf;
     use curtail_probe::live::{LiveError, Options, Session, Target};
 
-    use super::{App, Profile, Sampling, ServerArgs, Stop, app};
+    use super::{App, Profile, ServerArgs, Stop, app};
     use crate::exit::{bad, lacking};
     use crate::run::{Termination, spinner};
     use crate::say;
@@ -130,10 +123,7 @@ mod live {
         let (app, is_guess) = app(args.app.as_deref(), &target.name)?;
         let options = |app| Options {
             app,
-            sampling: match args.sampling {
-                Sampling::OneIn(k) => curtail_probe::live::Sampling::OneIn(k),
-                Sampling::Share(share) => curtail_probe::live::Sampling::Share(share),
-            },
+            sampling: args.sampling,
             slice: Duration::from_nanos(args.slice),
             duration: Duration::from_nanos(duration_ns),
             connections: args.connections,

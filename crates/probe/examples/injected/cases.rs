@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use curtail_machine::keep_to;
-use curtail_probe::live::{LiveError, Options, Sampling, Session, Target};
+use curtail_probe::live::{LiveError, Options, Session, Target};
 use curtail_probe::moments::Moments;
-use curtail_probe::profile::Profile;
+use curtail_probe::profile::{Profile, Sampling};
 use serde::Serialize;
 
 use crate::server::{self, Delays, On, Served};

@@ -18,7 +18,7 @@ mod session;
 mod target;
 
 pub use error::LiveError;
-pub use session::{Options, Sampling, Session};
+pub use session::{Options, Session};
 pub use target::Target;
 
 /// The number of ports that the programs can filter by.

@@ -21,17 +21,7 @@ use super::{LiveError, Target};
 use crate::app::App;
 use crate::histogram::Histogram;
 use crate::moments::Moments;
-use crate::profile::{Cost, Evidence, Lost, Profile, WHOLE_MAX, Whole, Window};
-
-/// The share of slices that are stamped.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Sampling {
-    /// One in N slices is stamped. 1 stands for all slices.
-    OneIn(u32),
-    /// The share of slices is as large as possible while the cost stays below this share of the
-    /// median request time.
-    Share(f64),
-}
+use crate::profile::{Cost, Evidence, Lost, Profile, Sampling, WHOLE_MAX, Whole, Window};
 
 /// The options of a profile.
 #[derive(Debug, Clone)]
