@@ -54,22 +54,16 @@ const SILENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages document the fields")]
 pub enum AgentsError {
-    /// The plan cannot be run.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The plan needs a feature that agents do not support.
     #[error("agents do not support {0}")]
     Unsupported(&'static str),
-    /// The text is not a valid agent address.
     #[error("agent `{0}` is not HOST:PORT, such as 10.0.0.2:7400")]
     Address(String),
-    /// There are too many agents, or none.
     #[error("{0} agents; use 1 to {AGENTS_MAX}")]
     Count(usize),
-    /// An address is given twice.
     #[error("agent {0} is used twice; an agent does one run at a time")]
     Twice(String),
-    /// There are fewer connections than there are threads on all agents together.
     #[error(
         "{agents} agents of {threads} threads each need a connection per thread; use {need} \
          connections or more"
@@ -83,18 +77,16 @@ pub enum AgentsError {
     /// an agent.
     #[error("agent {agent}: {why}")]
     Lacking { agent: String, why: String },
-    /// The run was cancelled before it began.
     #[error("interrupted before the agents were ready")]
     Interrupted,
 }
 
 /// The reason why a text is not a valid [`Token`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages document the variants")]
 pub enum TokenError {
-    /// The text is empty or consists only of white space.
     #[error("it is empty; write a long random text, such as the output of openssl rand -hex 32")]
     Empty,
-    /// The text is longer than [`TOKEN_BYTES_MAX`].
     #[error(
         "it is longer than {TOKEN_BYTES_MAX} bytes; write a random text, such as the output of \
          openssl rand -hex 32"
