@@ -67,7 +67,7 @@ pub use results::counts::histogram;
 pub use results::errors::Errors;
 pub use results::facts::Sender;
 pub use results::limit::Limit;
-pub use results::outcome::Sample;
+pub use results::outcome::Outcome;
 pub use results::report::{Failures, Report, Stamps};
 pub use results::split::Parts;
 pub use results::summary::{
@@ -75,5 +75,5 @@ pub use results::summary::{
 };
 pub use results::verdict::{Invalid, Note, Withheld};
 pub use results::watch::Snapshot;
-pub use run::{Response, run, run_observed, run_sampled};
+pub use run::{run, run_observed, run_sampled};
 pub use session::requests::{query_class, read_queries_for, unescape};

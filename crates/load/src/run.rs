@@ -7,7 +7,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use curtail_http::h1::ResponseHead;
 use curtail_machine::Reading;
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval_at};
@@ -22,66 +21,15 @@ use crate::plan::schedule::Part;
 use crate::plan::target::Target;
 use crate::results::conclude::conclude;
 use crate::results::facts::{End, Facts};
-use crate::results::outcome::{Outcome, Sample};
+use crate::results::outcome::Outcome;
 use crate::results::report::Report;
 use crate::results::watch::{Snapshot, Watch};
-use crate::session::{Sessions, Status};
+use crate::session::Sessions;
 
 const SNAPSHOT_EVERY: Duration = Duration::from_millis(500);
 /// Maximum number of batches that wait for the observer. The threads keep further outcomes until
 /// there is room.
 const BATCHES_MAX: usize = 4;
-
-/// A complete response to a measured request, whatever its status.
-#[derive(Debug, Clone)]
-pub struct Response {
-    /// The request's index in the schedule, counting the warm-up. An index identifies the same
-    /// request in all runs of a plan.
-    pub index: u64,
-    /// The index of the query in the plan, starting at 0. With keys, it is computed as in
-    /// [`Slot`](crate::Slot).
-    pub query: usize,
-    /// Whether the response reports success: a status of 2xx, or its equivalent in the protocol.
-    pub good: bool,
-    /// The HTTP status code, 200 to 599. 0 for other protocols.
-    pub status: u16,
-    /// The head of the response, with its headers. HTTP/1.1 only.
-    pub head: Option<ResponseHead>,
-    /// The length of the body, in bytes. For protocols without a body, the length of the data that
-    /// was requested.
-    pub body_bytes: u64,
-    /// The time from the request's intended time to the end of the response, in nanoseconds.
-    pub latency_ns: u64,
-    /// The time from when a connection took the request to the end of the response, in nanoseconds.
-    pub uncorrected_ns: u64,
-    /// The intended time, in nanoseconds since the start.
-    pub intended_ns: u64,
-    /// When the response was complete.
-    pub ended: Instant,
-    /// Whether the request waited for a connection to open. Both latencies include that wait.
-    pub opened: bool,
-}
-
-impl Response {
-    pub(crate) fn of(outcome: Outcome, clock: Clock) -> Option<Response> {
-        let (latency_ns, uncorrected_ns) = (outcome.latency_ns(), outcome.uncorrected_ns());
-        let Outcome { slot, opened, done_ns, result, .. } = outcome;
-        let whole = result.ok()?;
-        Some(Response {
-            index: slot.index,
-            query: slot.query,
-            good: whole.status.good(),
-            status: if let Status::Http(status) = whole.status { status } else { 0 },
-            head: whole.head,
-            body_bytes: whole.body_bytes,
-            latency_ns,
-            uncorrected_ns,
-            intended_ns: slot.at_ns,
-            ended: clock.moment(done_ns),
-            opened,
-        })
-    }
-}
 
 /// Sends the requests of a plan and measures the responses. Ends once every request has a response
 /// or has timed out. If `cancel` resolves first, the run ends early, and the report is partial.
@@ -102,8 +50,9 @@ pub async fn run(
     drive(plan, cancel, progress, Observe::Nothing, |_, _| ControlFlow::Continue(())).await
 }
 
-/// Like [`run`], but also calls `on_response` for each complete response to a measured request, in
-/// batches and in no particular order. Each thread keeps at most 65,536 responses for a slow
+/// Like [`run`], but also calls `on_response` for each complete response to a measured request,
+/// whatever its status, with the time at which it was complete. The calls come in batches and in no
+/// particular order. Each thread keeps at most 65,536 responses for a slow
 /// callback. It drops any further responses, and [`Report::unobserved`] counts them. Once
 /// `on_response` returns [`ControlFlow::Break`], requests that become due later are not sent, and
 /// the run ends when all others have ended. `on_response` still receives the responses to these
@@ -112,12 +61,10 @@ pub async fn run_observed(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
     progress: impl FnMut(&Snapshot),
-    mut on_response: impl FnMut(&Response) -> ControlFlow<()>,
+    mut on_response: impl FnMut(&Outcome, Instant) -> ControlFlow<()>,
 ) -> Result<Report, LoadError> {
-    let on_outcome = |outcome, clock| match Response::of(outcome, clock) {
-        Some(answer) => on_response(&answer),
-        None => ControlFlow::Continue(()),
-    };
+    let on_outcome =
+        |outcome: &Outcome, clock: Clock| on_response(outcome, clock.moment(outcome.done_ns));
     drive(plan, cancel, progress, Observe::Responses, on_outcome).await
 }
 
@@ -128,10 +75,10 @@ pub async fn run_sampled(
     plan: &Plan,
     cancel: impl Future<Output = ()>,
     progress: impl FnMut(&Snapshot),
-    mut on_sample: impl FnMut(&Sample),
+    mut on_sample: impl FnMut(&Outcome),
 ) -> Result<Report, LoadError> {
-    let on_outcome = |outcome, _| {
-        on_sample(&Sample::of(outcome));
+    let on_outcome = |outcome: &Outcome, _| {
+        on_sample(outcome);
         ControlFlow::Continue(())
     };
     drive(plan, cancel, progress, Observe::All, on_outcome).await
@@ -149,7 +96,7 @@ async fn drive(
     cancel: impl Future<Output = ()>,
     mut progress: impl FnMut(&Snapshot),
     observe: Observe,
-    mut on_outcome: impl FnMut(Outcome, Clock) -> ControlFlow<()>,
+    mut on_outcome: impl FnMut(&Outcome, Clock) -> ControlFlow<()>,
 ) -> Result<Report, LoadError> {
     plan.check()?;
     let mut cancel = pin!(cancel);
@@ -196,7 +143,7 @@ async fn drive(
             }
             batch = outcomes.recv(), if observing => match batch {
                 Some(batch) => {
-                    let decisions = batch.into_iter().map(|outcome| on_outcome(outcome, threads.clock));
+                    let decisions = batch.iter().map(|outcome| on_outcome(outcome, threads.clock));
                     // No short circuit: `on_outcome` is called for every outcome of the batch,
                     // whatever it returns.
                     let enough = decisions.filter(ControlFlow::is_break).count() > 0;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use curtail_kernel::Timestamp;
 use curtail_kernel::stage::Throttler;
-use curtail_load::{Extent, Pace, Plan, PlanError, Protocol, Response, Snapshot, Target};
+use curtail_load::{Extent, Outcome, Pace, Plan, PlanError, Protocol, Snapshot, Target};
 use curtail_report::number::counted;
 use indicatif::ProgressBar;
 
@@ -113,8 +113,8 @@ struct Replica<'a> {
 impl Replica<'_> {
     async fn measure(mut self) -> Result<Found, Stop> {
         let mut times = Vec::new();
-        let time = |response: &Response| {
-            times.push(response.uncorrected_ns);
+        let time = |response: &Outcome, _| {
+            times.push(response.uncorrected_ns());
             ControlFlow::Continue(())
         };
         self.run(1, Extent::Requests(FIRST), time).await?;
@@ -130,13 +130,13 @@ impl Replica<'_> {
         while throttler.knee().is_none() {
             let level = throttler.level();
             let mut ends = Vec::new();
-            let decide = |response: &Response| {
+            let decide = |_: &Outcome, ended: Instant| {
                 let is_open = throttler.level() == level && throttler.knee().is_none();
                 if !is_open {
                     return ControlFlow::Break(());
                 }
-                ends.push(response.ended);
-                let since = response.ended.saturating_duration_since(start);
+                ends.push(ended);
+                let since = ended.saturating_duration_since(start);
                 let now = Timestamp((since.as_nanos() as f64 / slower) as u64);
                 throttler.runs(now, level);
                 throttler.left(now);
@@ -167,7 +167,7 @@ impl Replica<'_> {
         &mut self,
         connections: u32,
         extent: Extent,
-        mut on_good: impl FnMut(&Response) -> ControlFlow<()>,
+        mut on_good: impl FnMut(&Outcome, Instant) -> ControlFlow<()>,
     ) -> Result<(), Stop> {
         let (bar, start, began) = (self.bar, self.start, Instant::now());
         bar.set_message(line(connections, 0, 0, start.elapsed()));
@@ -183,8 +183,8 @@ impl Replica<'_> {
             self.signals.next().await;
             interrupted.set(true);
         };
-        let take = |response: &Response| {
-            if response.good { on_good(response) } else { ControlFlow::Continue(()) }
+        let take = |response: &Outcome, ended| {
+            if response.good() { on_good(response, ended) } else { ControlFlow::Continue(()) }
         };
         let show = |at: &Snapshot| {
             bar.set_message(line(connections, at.answered, at.errors, start.elapsed()));

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use curtail_kernel::Limits;
-use curtail_load::{Extent, Plan as LoadPlan, Response, Snapshot};
+use curtail_load::{Extent, Outcome, Plan as LoadPlan, Snapshot};
 use curtail_machine::Reading;
 use curtail_report::number::or_none;
 use curtail_search::root_server::ShardTiming;
@@ -157,13 +157,13 @@ async fn one(
     let (mut copies, mut responses) = (0, 0);
     let mut timed = Vec::new();
     let mut latencies: Vec<(u64, u64)> = Vec::new();
-    let on_response = |response: &Response| {
-        let header = response.head.as_ref().and_then(|head| head.header("x-curtail-copies"));
+    let on_response = |response: &Outcome, _| {
+        let header = response.head().and_then(|head| head.header("x-curtail-copies"));
         let number = header.and_then(|value| std::str::from_utf8(value).ok()?.parse::<u64>().ok());
         copies += number.unwrap_or(0);
         responses += u64::from(number.is_some());
-        if response.good {
-            latencies.push((response.index, response.latency_ns));
+        if response.good() {
+            latencies.push((response.slot.index, response.latency_ns()));
         }
         if plan.args.timings {
             timed.extend(Timed::of(response));
@@ -234,10 +234,10 @@ pub(super) struct Timed {
 }
 
 impl Timed {
-    pub(super) fn of(response: &curtail_load::Response) -> Option<Self> {
-        let head = response.head.as_ref().filter(|_| response.status == 200)?;
+    pub(super) fn of(response: &Outcome) -> Option<Self> {
+        let head = response.head().filter(|_| response.status() == Some(200))?;
         let timing = head.header("server-timing")?.to_owned();
-        Some(Self { request: response.index, latency_ns: response.latency_ns, timing })
+        Some(Self { request: response.slot.index, latency_ns: response.latency_ns(), timing })
     }
 }
 

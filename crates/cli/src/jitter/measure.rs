@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use curtail_dist::seed;
 use curtail_jitter::{Executions, Repetitions, Stop as Enough};
-use curtail_load::{Errors, Extent, Pace, Plan, Response, Snapshot};
+use curtail_load::{Errors, Extent, Outcome, Pace, Plan, Snapshot};
 use curtail_machine::{Gaps, LocalLeaf, Processors, Sampler, SamplerReport, observe};
 use curtail_report::number::or_none;
 use indicatif::ProgressBar;
@@ -275,9 +275,9 @@ impl<'a> Turns<'a> {
                 give_up.notify_one();
             }
         };
-        let take = |response: &Response| {
+        let take = |response: &Outcome, ended| {
             silent.set(false);
-            self.take(response)
+            self.take(response, ended)
         };
         let interrupted = Cell::new(false);
         let end = async {
@@ -393,25 +393,25 @@ impl<'a> Turns<'a> {
         Turned::Well
     }
 
-    fn take(&mut self, response: &Response) -> ControlFlow<()> {
-        let query = self.order[response.query];
-        self.opened += u64::from(response.good && response.opened);
-        self.refused[query] = if response.good { 0 } else { self.refused[query].saturating_add(1) };
+    fn take(&mut self, response: &Outcome, ended: Instant) -> ControlFlow<()> {
+        let (query, good) = (self.order[response.slot.query], response.good());
+        self.opened += u64::from(good && response.opened);
+        self.refused[query] = if good { 0 } else { self.refused[query].saturating_add(1) };
         // A service time does not include the time to open a connection.
-        if !response.good || response.opened || self.enough != Enough::NotYet {
+        if !good || response.opened || self.enough != Enough::NotYet {
             self.useless += u64::from(self.executions.len() == self.before);
             // End the turn, because further requests would also fail.
             self.broken |= self.is_refused(query) || self.is_useless();
             return if self.broken { ControlFlow::Break(()) } else { self.go_on() };
         }
-        let service_ns = response.uncorrected_ns;
+        let service_ns = response.uncorrected_ns();
         self.answered[query] += 1;
         if !self.executions.push(query, service_ns) {
             // The maximum number of executions.
             self.enough = Enough::AtMost;
             return ControlFlow::Break(());
         }
-        self.each.push(Execution { query, service_ns, ended: response.ended });
+        self.each.push(Execution { query, service_ns, ended });
         let done = self.executions.len() as u64;
         self.bar.set_length(self.work.most.max(done));
         self.bar.set_position(done);

@@ -8,7 +8,7 @@ pub(crate) mod table;
 use std::process::ExitCode;
 
 use curtail_load::agents::{self, Agents, AgentsError};
-use curtail_load::{Extent, Invalid, LoadError, Plan, Report, Sample, Snapshot};
+use curtail_load::{Extent, Invalid, LoadError, Outcome, Plan, Report, Snapshot};
 
 use curtail_report::number::or_none;
 
@@ -89,7 +89,7 @@ async fn measure(
     }
     let report = match samples {
         Some(samples) => {
-            let seen = |sample: &Sample| samples.see(sample);
+            let seen = |sample: &Outcome| samples.see(sample);
             curtail_load::run_sampled(plan, signals.next(), observe, seen).await
         }
         None => curtail_load::run(plan, signals.next(), observe).await,

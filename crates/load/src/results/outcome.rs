@@ -1,5 +1,6 @@
 //! The outcome of one request and its times, as the engine records it and as an observer sees it.
 
+use curtail_http::h1::ResponseHead;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::schedule::Slot;
@@ -17,24 +18,31 @@ pub(crate) enum Crowd {
     All,
 }
 
-/// The outcome of one request. Times are nanoseconds since the start of the schedule.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) slot: Slot,
-    /// Whether the request waited for its connection to open.
-    pub(crate) opened: bool,
+/// The outcome and the times of a request. Times are nanoseconds since the start of the schedule.
+///
+/// Requests that were unfinished when the run ended have outcomes, too. Requests that were dropped
+/// because the backlog was full have none; [`Errors::dropped`] counts them.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The request's position in the schedule, its intended send time, and its query. Runs of one
+    /// plan send the same query at the same position.
+    pub slot: Slot,
+    /// Whether the request waited for its connection to open. Its latencies include that wait.
+    pub opened: bool,
     pub(crate) crowd: Crowd,
-    /// When a connection took the request.
-    pub(crate) taken_ns: u64,
+    /// When a connection took the request, or when the request failed without a connection.
+    pub taken_ns: u64,
     /// When the system accepted the last byte of the request. `None` if the system never accepted
     /// it.
-    pub(crate) sent_ns: Option<u64>,
-    /// The timestamp at which the request's last byte left.
-    pub(crate) left_ns: Option<u64>,
-    /// The timestamp at which the response's last byte arrived.
-    pub(crate) came_ns: Option<u64>,
-    /// When the response was complete, or the request failed.
-    pub(crate) done_ns: u64,
+    pub sent_ns: Option<u64>,
+    /// When the last byte of the request left, according to the kernel, if timestamps were
+    /// requested.
+    pub left_ns: Option<u64>,
+    /// When the last byte of the response arrived, according to the kernel, if timestamps were
+    /// requested.
+    pub came_ns: Option<u64>,
+    /// When the response was complete, the request failed, or the run ended.
+    pub done_ns: u64,
     pub(crate) result: Result<Whole, Fault>,
 }
 
@@ -67,12 +75,14 @@ impl Outcome {
     }
 
     /// The time from when a connection took the request until the request ended.
-    pub(crate) fn uncorrected_ns(&self) -> u64 {
+    #[must_use]
+    pub fn uncorrected_ns(&self) -> u64 {
         self.done_ns.saturating_sub(self.taken_ns)
     }
 
     /// The time between the intended time and the end of the request.
-    pub(crate) fn latency_ns(&self) -> u64 {
+    #[must_use]
+    pub fn latency_ns(&self) -> u64 {
         self.done_ns.saturating_sub(self.slot.at_ns)
     }
 
@@ -92,9 +102,62 @@ impl Outcome {
         )
     }
 
-    /// Whether there is a complete response with a good status.
-    pub(crate) fn good(&self) -> bool {
+    /// Whether there is a complete response that reports success: a status of 2xx, or its
+    /// equivalent in the protocol. Only such a response has a latency.
+    #[must_use]
+    pub fn good(&self) -> bool {
         self.result.as_ref().is_ok_and(|whole| whole.status.good())
+    }
+
+    /// Returns the HTTP status code of a complete response, 200 to 599. `None` for other protocols.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        match self.result.as_ref().ok()?.status {
+            Status::Http(status) => Some(status),
+            _ => None,
+        }
+    }
+
+    /// Returns the head of a complete response. Only [`run_observed`](crate::run_observed) keeps
+    /// it, and only over HTTP/1.1.
+    #[must_use]
+    pub fn head(&self) -> Option<&ResponseHead> {
+        self.result.as_ref().ok()?.head.as_ref()
+    }
+
+    /// Returns the length of the body in bytes, or 0 if there is no complete response. For protocols
+    /// without a body, it is the length of the data that was requested.
+    #[must_use]
+    pub fn body_bytes(&self) -> u64 {
+        self.result.as_ref().map_or(0, |whole| whole.body_bytes)
+    }
+
+    /// Returns how the request ended. For a complete response, this is its status, such as `200`,
+    /// or the equivalent in a protocol other than HTTP. For a failure, it is the kind as in
+    /// [`Errors`]: `connect`, `tls`, `timeout`, `reset` or `malformed`. If the run ended first, it
+    /// is `in_flight` or `overdue`.
+    #[must_use]
+    pub fn ending(&self) -> String {
+        match &self.result {
+            Ok(whole) => whole.status.to_string().trim_start_matches("status ").to_owned(),
+            Err(fault) => Errors::default().of_fault(fault).0.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Outcome {
+    /// Creates the outcome of a request that a connection took at one time, and that ended at
+    /// another with an HTTP status or a failure.
+    pub(crate) fn ended(
+        slot: Slot,
+        taken_ns: u64,
+        done_ns: u64,
+        result: Result<u16, Fault>,
+    ) -> Outcome {
+        let whole = |status| Whole { status: Status::Http(status), head: None, body_bytes: 0 };
+        let (sent_ns, result) = (Some(taken_ns), result.map(whole));
+        Outcome { sent_ns, done_ns, result, ..Outcome::never_sent(slot, taken_ns) }
     }
 }
 
@@ -117,75 +180,5 @@ impl Busy {
 
     pub(crate) fn mean_ns(&self) -> Option<u64> {
         (self.count >= RESPONSES_MIN).then(|| self.sum_ns / self.count)
-    }
-}
-
-/// The outcome and the times of a measured request. Times are nanoseconds since the start of the
-/// schedule.
-///
-/// Requests that were unfinished when the run ended are included as samples. Requests that were
-/// dropped because the backlog was full are not samples; [`Errors::dropped`] counts them.
-#[derive(Debug, Clone)]
-pub struct Sample {
-    /// The request's position in the schedule, counting the warm-up. Runs of one plan send the same
-    /// query at the same position.
-    pub index: u64,
-    /// The index of the query in the plan.
-    pub query: usize,
-    /// The intended send time.
-    pub intended_ns: u64,
-    /// The time at which a connection took the request, or at which the request failed without a
-    /// connection.
-    pub taken_ns: u64,
-    /// When the system accepted the last byte of the request. `None` if the system never accepted
-    /// it.
-    pub sent_ns: Option<u64>,
-    /// When the response was complete, the request failed, or the run ended.
-    pub done_ns: u64,
-    /// When the last byte of the request left, according to the kernel, if timestamps were
-    /// requested.
-    pub kernel_sent_ns: Option<u64>,
-    /// When the last byte of the response arrived, according to the kernel, if timestamps were
-    /// requested.
-    pub kernel_received_ns: Option<u64>,
-    /// Whether the response is complete and has a good status. Only such a response has a latency.
-    pub good: bool,
-    /// The length of the response body in bytes, or 0 if there is no complete response.
-    pub body_bytes: u64,
-    /// The result is formatted when a sample is read, because the sending threads have no time to
-    /// do it.
-    result: Result<Status, Fault>,
-}
-
-impl Sample {
-    pub(crate) fn of(outcome: Outcome) -> Sample {
-        let good = outcome.good();
-        let Outcome { slot, taken_ns, sent_ns, done_ns, result, .. } = outcome;
-        let body_bytes = result.as_ref().map_or(0, |whole| whole.body_bytes);
-        Sample {
-            index: slot.index,
-            query: slot.query,
-            intended_ns: slot.at_ns,
-            taken_ns,
-            sent_ns,
-            done_ns,
-            kernel_sent_ns: outcome.left_ns,
-            kernel_received_ns: outcome.came_ns,
-            good,
-            body_bytes,
-            result: result.map(|whole| whole.status),
-        }
-    }
-
-    /// Returns how the request ended. For a complete response, this is its status, such as `200`,
-    /// or the equivalent in a protocol other than HTTP. For a failure, it is the kind as in
-    /// [`Errors`]: `connect`, `tls`, `timeout`, `reset` or `malformed`. If the run ended first, it
-    /// is `in_flight` or `overdue`.
-    #[must_use]
-    pub fn ending(&self) -> String {
-        match &self.result {
-            Ok(status) => status.to_string().trim_start_matches("status ").to_owned(),
-            Err(fault) => Errors::default().of_fault(fault).0.to_owned(),
-        }
     }
 }

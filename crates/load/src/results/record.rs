@@ -332,19 +332,13 @@ mod tests {
     use crate::results::facts::{End, Facts};
     use crate::results::outcome::Outcome;
     use crate::session::fault::Fault;
-    use crate::session::{Status, Whole};
 
     /// Adds one request with a response every 2 ms, starting at `from`.
     fn add(record: &mut Record, from: u64, requests: u64, warmup_ns: u64) {
         for index in from..from + requests {
             let slot = Slot { index, at_ns: index * 2_000_000, query: 0, warmup: false };
-            let whole = Whole { status: Status::Http(200), head: None, body_bytes: 0 };
             let done_ns = slot.at_ns + 3_000_000 + index % 7 * 500_000;
-            record.add(
-                &Outcome { done_ns, result: Ok(whole), ..Outcome::never_sent(slot, slot.at_ns) },
-                warmup_ns,
-                0,
-            );
+            record.add(&Outcome::ended(slot, slot.at_ns, done_ns, Ok(200)), warmup_ns, 0);
         }
     }
 
@@ -397,17 +391,13 @@ mod tests {
         let mut record = Record::new();
         for index in from..from + requests {
             let slot = Slot { index, at_ns: index * 2_000_000, query: 0, warmup: false };
-            let whole = Whole { status: Status::Http(200), head: None, body_bytes: 0 };
             let taken_ns = slot.at_ns + 1_000 * index;
             let done_ns = taken_ns + 3_000_000 + index % 7 * 500_000;
-            let result = if index % 10 == 3 { Err(Fault::Closed) } else { Ok(whole) };
-            let sent_ns = Some(taken_ns + 5_000);
+            let result = if index % 10 == 3 { Err(Fault::Closed) } else { Ok(200) };
             record.sends.push(index, slot.at_ns);
-            record.add(
-                &Outcome { taken_ns, sent_ns, done_ns, result, ..Outcome::never_sent(slot, 0) },
-                0,
-                0,
-            );
+            let sent_ns = Some(taken_ns + 5_000);
+            let ended = Outcome::ended(slot, taken_ns, done_ns, result);
+            record.add(&Outcome { sent_ns, ..ended }, 0, 0);
         }
         record
     }

@@ -51,7 +51,7 @@ pub(crate) use udp::LENGTH_BYTES;
 /// The number by which the engine identifies a request on its connection. The reply contains it.
 pub(crate) type Token = u32;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Whole {
     pub(crate) status: Status,
     /// Present only for HTTP/1.1, and only if the caller asked for response heads.

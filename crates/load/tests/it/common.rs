@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use curtail_load::{Extent, Pace, Plan, Report, run, run_observed};
+use curtail_load::{Extent, Outcome, Pace, Plan, Report, run, run_observed};
 use h2::RecvStream;
 use h2::server::{SendResponse, handshake};
 use http::{HeaderMap, Request, Response};
@@ -112,11 +112,8 @@ pub(crate) async fn measure(plan: &Plan) -> Report {
     run(plan, pending(), |_| {}).await.unwrap()
 }
 
-pub(crate) async fn observe(
-    plan: &Plan,
-    mut on_response: impl FnMut(&curtail_load::Response),
-) -> Report {
-    let go_on = |response: &curtail_load::Response| {
+pub(crate) async fn observe(plan: &Plan, mut on_response: impl FnMut(&Outcome)) -> Report {
+    let go_on = |response: &Outcome, _| {
         on_response(response);
         ControlFlow::Continue(())
     };

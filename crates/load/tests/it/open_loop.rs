@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use curtail_load::{
-    Arrivals, Extent, Invalid, Limit, Pace, Precision, Profile, QueryOrder, Sample, run,
+    Arrivals, Extent, Invalid, Limit, Outcome, Pace, Precision, Profile, QueryOrder, run,
     run_observed, run_sampled,
 };
 use tokio::io::AsyncWriteExt as _;
@@ -76,17 +76,17 @@ async fn the_same_plan_sends_the_same_requests() {
         let mut sent = Vec::new();
         let report = observe(&plan, |answer| {
             // The server echoes the target, so its length identifies the query that was sent.
-            assert_eq!(answer.body_bytes, answer.query as u64 + 1);
-            assert!(answer.head.as_ref().unwrap().header("content-length").is_some());
-            assert!(answer.latency_ns >= answer.uncorrected_ns);
-            sent.push((answer.index, answer.intended_ns, answer.query));
+            assert_eq!(answer.body_bytes(), answer.slot.query as u64 + 1);
+            assert!(answer.head().unwrap().header("content-length").is_some());
+            assert!(answer.latency_ns() >= answer.uncorrected_ns());
+            sent.push(answer.slot);
         })
         .await;
         assert_eq!((report.requests, sent.len()), (200, 200), "{report:?}");
-        sent.sort_unstable();
+        sent.sort_unstable_by_key(|slot| slot.index);
         runs.push(sent);
     }
-    assert!(runs[0][0].0 > 0, "the warm-up is not reported");
+    assert!(runs[0][0].index > 0, "the warm-up is not reported");
     assert_eq!(runs[0], runs[1]);
 }
 
@@ -129,7 +129,7 @@ async fn a_run_that_is_cut_short_reports_its_measurements() {
     let cancel = async {
         let _ = cancelled.await;
     };
-    let on_response = |_: &_| {
+    let on_response = |_: &_, _| {
         answers += 1;
         if answers == 100 {
             let _ = cut.take().unwrap().send(());
@@ -168,7 +168,7 @@ async fn a_run_that_is_cut_while_the_server_stalls_reports_every_request_that_wa
         tokio::time::sleep(Duration::from_millis(300)).await; // tidy: real time
     };
     let mut samples = Vec::new();
-    let see = |sample: &Sample| samples.push(sample.ending());
+    let see = |sample: &Outcome| samples.push(sample.ending());
     let report = run_sampled(&plan, cancel, |_| {}, see).await.unwrap();
     let errors = report.errors;
     assert_eq!((report.histogram.len(), errors.in_flight), (100, 4), "{report:?}");
@@ -207,7 +207,7 @@ async fn a_closed_loop_sends_one_request_per_response() {
         let mut plan = server.plan(1.0, 501);
         (plan.pace, plan.threads, plan.connections) = (Pace::Closed, threads, connections);
         let mut indexes = Vec::new();
-        let report = observe(&plan, |answer| indexes.push(answer.index)).await;
+        let report = observe(&plan, |answer| indexes.push(answer.slot.index)).await;
         assert_eq!((report.requests, report.errors.total()), (501, 0));
         assert!(report.closed_loop && report.offered_rate.is_none());
         assert_eq!(report.connections_opened, connections as u64);
@@ -224,7 +224,7 @@ async fn a_closed_loop_ends_after_its_duration() {
     (plan.pace, plan.connections) = (Pace::Closed, 2);
     (plan.extent, plan.warmup_ns) = (Extent::Duration { ns: 200 * MS }, 50 * MS);
     let mut intended = Vec::new();
-    let report = observe(&plan, |answer| intended.push(answer.intended_ns)).await;
+    let report = observe(&plan, |answer| intended.push(answer.slot.at_ns)).await;
     assert!(report.requests > 2, "{}", report.requests);
     assert!(intended.iter().all(|at| (50 * MS..250 * MS).contains(at)));
 }
@@ -271,7 +271,7 @@ async fn threads_share_one_schedule() {
         (plan.pace, plan.threads, plan.connections) = (Pace::poisson(2_000.0), threads, 9);
         let mut of_run = Vec::new();
         let report = observe(&plan, |answer| {
-            of_run.push((answer.index, answer.intended_ns));
+            of_run.push((answer.slot.index, answer.slot.at_ns));
         })
         .await;
         assert_eq!((report.requests, report.histogram.len(), report.unobserved), (300, 300, 0));
@@ -289,7 +289,7 @@ async fn a_rate_in_steps_is_followed() {
     plan.extent = Extent::Duration { ns: profile.own_ns().unwrap() };
     plan.pace = Pace::Open { profile, arrivals: Arrivals::Constant };
     let mut intended = Vec::new();
-    let report = observe(&plan, |answer| intended.push(answer.intended_ns)).await;
+    let report = observe(&plan, |answer| intended.push(answer.slot.at_ns)).await;
     let slow = intended.iter().filter(|at| **at < 200 * MS).count();
     assert_eq!((slow, intended.len()), (20, 320));
     assert_eq!(report.offered_rate, Some(640.0));

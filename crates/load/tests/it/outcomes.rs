@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use curtail_load::{Errors, Extent, Histogram, Pace, Sample, run_sampled};
+use curtail_load::{Errors, Extent, Histogram, Outcome, Pace, run_sampled};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
@@ -56,8 +56,8 @@ async fn each_failure_is_counted_by_kind() {
     plan.timeout_ns = 1_000 * MS;
     let mut statuses = Vec::new();
     let report = observe(&plan, |answer| {
-        assert!(answer.query < 5, "{answer:?}");
-        statuses.push(answer.status);
+        assert!(answer.slot.query < 5, "{answer:?}");
+        statuses.push(answer.status().unwrap());
     })
     .await;
     let errors = Errors {
@@ -115,7 +115,7 @@ async fn the_intervals_add_up_to_the_report_count_by_count() {
     plan.warmup_ns = 100 * MS;
     plan.threads = 2;
     let (mut sum, mut ends) = (None::<Histogram<u64>>, vec![0]);
-    let (mut samples, mut looks) = (Vec::<Sample>::new(), 0);
+    let (mut samples, mut looks) = (Vec::<Outcome>::new(), 0);
     let progress = |seen: &curtail_load::Snapshot| {
         looks += 1;
         assert_eq!(Some(&seen.recent_from_ns), ends.last(), "no time is left out");
@@ -136,7 +136,7 @@ async fn the_intervals_add_up_to_the_report_count_by_count() {
     assert_eq!(report.uncorrected_histogram.len(), report.requests);
     let mut of_samples = Histogram::<u64>::new_from(&report.histogram);
     for sample in &samples {
-        of_samples.record(sample.done_ns - sample.intended_ns).unwrap();
+        of_samples.record(sample.latency_ns()).unwrap();
     }
     assert_eq!(of_samples, report.histogram, "both report the same requests");
 }
@@ -146,17 +146,20 @@ async fn a_sample_has_the_times_of_its_request_in_order() {
     let server = Server::each(|_, _| Then::Answer(404, "gone")).await;
     let mut samples = Vec::new();
     let plan = server.plan(500.0, 30);
-    let observe = |sample: &Sample| samples.push(sample.clone());
+    let observe = |sample: &Outcome| samples.push(sample.clone());
     run_sampled(&plan, pending(), |_| {}, observe).await.unwrap();
-    samples.sort_by_key(|sample| sample.index);
+    samples.sort_by_key(|sample| sample.slot.index);
     assert_eq!(samples.len(), 30);
     for (place, sample) in samples.iter().enumerate() {
-        assert_eq!((sample.index, sample.intended_ns), (place as u64, place as u64 * 2 * MS));
+        assert_eq!((sample.slot.index, sample.slot.at_ns), (place as u64, place as u64 * 2 * MS));
         let sent_ns = sample.sent_ns.expect("it was sent");
-        let times = [sample.intended_ns, sample.taken_ns, sent_ns, sample.done_ns];
+        let times = [sample.slot.at_ns, sample.taken_ns, sent_ns, sample.done_ns];
         assert!(times.is_sorted(), "{sample:?}");
-        assert_eq!((sample.ending(), sample.good, sample.body_bytes), ("404".to_owned(), false, 4));
-        assert_eq!((sample.kernel_sent_ns, sample.kernel_received_ns), (None, None));
+        assert_eq!(
+            (sample.ending(), sample.good(), sample.body_bytes()),
+            ("404".to_owned(), false, 4)
+        );
+        assert_eq!((sample.left_ns, sample.came_ns), (None, None));
     }
 }
 
@@ -171,7 +174,7 @@ async fn a_failed_request_is_a_sample_with_its_kind_of_failure() {
         let mut plan = plan_for(address, 500.0, 5);
         plan.timeout_ns = 50 * MS;
         let mut endings = Vec::new();
-        let observe = |sample: &Sample| endings.push((sample.ending(), sample.good));
+        let observe = |sample: &Outcome| endings.push((sample.ending(), sample.good()));
         run_sampled(&plan, pending(), |_| {}, observe).await.unwrap();
         assert_eq!(endings, vec![(ending.to_owned(), false); 5]);
     }

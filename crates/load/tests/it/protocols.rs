@@ -93,7 +93,7 @@ async fn bodies_go_both_ways_over_one_connection() {
     let mut plan = plan(&server, 60, &["/a", r#"{"path": "/echo", "body": "twelve bytes"}"#, &big]);
     plan.headers = vec![("X-Some".to_owned(), "thing".to_owned())];
     let mut sizes = Vec::new();
-    let report = observe(&plan, |answer| sizes.push(answer.body_bytes)).await;
+    let report = observe(&plan, |answer| sizes.push(answer.body_bytes())).await;
     assert_eq!((report.errors.total(), report.histogram.len()), (0, 60), "{report:?}");
     sizes.sort_unstable();
     assert_eq!(sizes, [[0; 20], [12; 20], [200_000; 20]].concat());
@@ -142,7 +142,8 @@ async fn messages_are_json_with_a_schema() {
         plan.target = format!("grpc://{}/test.Echo/Say", server.address).parse().unwrap();
         plan.protocol.schema = file.cloned();
         let mut sizes = Vec::new();
-        let report = observe(&plan, |answer| sizes.push((answer.good, answer.body_bytes))).await;
+        let report =
+            observe(&plan, |answer| sizes.push((answer.good(), answer.body_bytes()))).await;
         assert_eq!(report.errors.total(), 0);
         assert_eq!(sizes, [(true, bytes); 20], "{report:?}");
     }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use curtail_dist::LogWriter;
-use curtail_load::{Plan, Report, Sample, Snapshot};
+use curtail_load::{Outcome, Plan, Report, Snapshot};
 use curtail_report::chart::distribution::Share;
 use curtail_report::chart::frame::Size;
 use curtail_report::columns::{Kind, Row, Schema, Writer};
@@ -242,22 +242,22 @@ impl Table {
     }
 
     /// Adds a row.
-    pub(crate) fn see(&mut self, sample: &Sample) {
+    pub(crate) fn see(&mut self, sample: &Outcome) {
         if self.error.is_some() {
             return;
         }
         self.rows.push(vec![
-            sample.index.into(),
-            (sample.query as u64).into(),
-            sample.intended_ns.into(),
+            sample.slot.index.into(),
+            (sample.slot.query as u64).into(),
+            sample.slot.at_ns.into(),
             sample.taken_ns.into(),
             sample.sent_ns.into(),
             sample.done_ns.into(),
-            sample.kernel_sent_ns.into(),
-            sample.kernel_received_ns.into(),
+            sample.left_ns.into(),
+            sample.came_ns.into(),
             sample.ending().into(),
-            sample.good.into(),
-            sample.body_bytes.into(),
+            sample.good().into(),
+            sample.body_bytes().into(),
         ]);
         if self.rows.len() == ROWS {
             self.error = self.to.write(&self.rows).err();

@@ -12,7 +12,6 @@ use crate::results::limit::Limit;
 use crate::results::outcome::Outcome;
 use crate::results::verdict::Withheld;
 use crate::session::fault::{Fault, Left, Wait};
-use crate::session::{Status, Whole};
 
 const MS: u64 = 1_000_000;
 const TIMEOUT: u64 = 10_000 * MS;
@@ -27,15 +26,8 @@ fn ended(at_ns: u64, lag_ns: u64, result: Result<u16, Fault>) -> Outcome {
 }
 
 fn ended_after(took_ns: u64, at_ns: u64, lag_ns: u64, result: Result<u16, Fault>) -> Outcome {
-    let whole = |status| Whole { status: Status::Http(status), head: None, body_bytes: 0 };
-    let (taken_ns, result) = (at_ns + lag_ns, result.map(whole));
-    let done_ns = taken_ns + took_ns;
-    Outcome {
-        sent_ns: Some(taken_ns),
-        done_ns,
-        result,
-        ..Outcome::never_sent(slot(at_ns), taken_ns)
-    }
+    let taken_ns = at_ns + lag_ns;
+    Outcome::ended(slot(at_ns), taken_ns, taken_ns + took_ns, result)
 }
 
 /// Records one request every 2 ms, each of which gets a response after 4 ms.
