@@ -13,9 +13,9 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::field::Empty;
 
-use crate::Flow;
 use crate::context::Context;
-use crate::metadata::{CallMeta, WorkflowName};
+use crate::flow::{Class, Flow};
+use crate::metadata::CallMeta;
 use crate::reject::{Reason, Rejected};
 use crate::span::Wait;
 use crate::state::{Entry, Verdict};
@@ -128,10 +128,10 @@ impl Flow {
 
     pub(crate) async fn admit_class(
         &self,
-        (id, name): (WorkflowId, WorkflowName),
+        class: Class,
         meta: &RequestMeta,
     ) -> Result<Admitted, Rejected> {
-        let (service, workflow) = (self.service(), name.as_str());
+        let (service, workflow) = (self.service(), class.name.as_str());
         let wait = Wait::begin(tracing::debug_span!(
             "admission",
             service,
@@ -139,10 +139,10 @@ impl Flow {
             wait_us = Empty,
             outcome = Empty
         ));
-        let timeout = [meta.timeout, self.0.own_deadline(id)].into_iter().flatten().min();
+        let timeout = [meta.timeout, self.0.own_deadline(class.id)].into_iter().flatten().min();
         // A deadline that the clock cannot represent is treated as no deadline.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let (entry, progress) = self.arrive(id, deadline, meta);
+        let (entry, progress) = self.arrive(class.id, deadline, meta);
         let verdict = match entry {
             Ok(Entry::Admitted) => Ok(()),
             Ok(Entry::Waits(key, verdict)) => {
@@ -153,7 +153,7 @@ impl Flow {
         wait.end(&verdict);
         verdict?;
         Ok(Admitted {
-            context: Context::new(self.clone(), (id, name), deadline, progress),
+            context: Context::new(self.clone(), class, deadline, progress),
             since: self.0.timestamp(Instant::now()),
             is_entry: meta.call.is_none(),
             has_ended: false,

@@ -11,14 +11,13 @@
 
 use std::time::Duration;
 
-use curtail_kernel::flow::WorkflowId;
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
 
-use crate::Flow;
 use crate::admission::{Admitted, RequestMeta};
 use crate::builder::DEFAULT_WORKFLOW;
-use crate::metadata::{self, WorkflowName};
+use crate::flow::{Class, Flow};
+use crate::metadata::{self, ResponseMeta};
 use crate::reject::Rejected;
 
 /// The maximum value of `Retry-After`, in seconds. The value is bounded because rates change.
@@ -28,7 +27,7 @@ const RETRY_AFTER_MAX: u64 = 30;
 #[derive(Clone, Debug)]
 pub struct Arrival {
     flow: Flow,
-    class: (WorkflowId, WorkflowName),
+    class: Class,
     meta: RequestMeta,
     is_edge: bool,
 }
@@ -64,7 +63,7 @@ impl Arrival {
     }
 
     fn has_own_deadline(&self) -> bool {
-        self.flow.0.own_deadline(self.class.0).is_some()
+        self.flow.0.own_deadline(self.class.id).is_some()
     }
 
     /// Whether the request has metadata that was accepted.
@@ -100,15 +99,15 @@ impl Arrival {
     pub fn respond(&self, headers: &mut HeaderMap, admitted: Admitted, is_good: bool) {
         let caller = self.caller();
         let spent = caller.map(|_| admitted.context().progress().here);
-        let announced = admitted.finish_for(is_good, caller);
-        metadata::write_response(headers, announced.as_ref(), spent);
+        let announcement = admitted.finish_for(is_good, caller);
+        metadata::write_response(headers, &ResponseMeta { announcement, spent });
     }
 
     /// Writes the headers of a rejection. `Retry-After` is set to the time needed to process the
     /// requests in the queue.
     pub fn reject(&self, headers: &mut HeaderMap) {
-        let (announced, drains_in) = self.flow.0.turned_away(self.class.0, self.caller());
-        metadata::write_response(headers, announced.as_ref(), None);
+        let (announcement, drains_in) = self.flow.0.turned_away(self.class.id, self.caller());
+        metadata::write_response(headers, &ResponseMeta { announcement, spent: None });
         headers.insert(RETRY_AFTER, retry_after(drains_in).into());
     }
 }

@@ -13,8 +13,7 @@ use curtail_kernel::flow::{Config, ResourceSpec, Workflow, WorkflowId};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::Flow;
-use crate::inner::Inner;
+use crate::flow::{Flow, Inner};
 use crate::metadata::{MemberKey, WorkflowName};
 use crate::state::State;
 
@@ -76,19 +75,23 @@ pub struct Builder {
     key: Option<MemberKey>,
 }
 
-impl Builder {
-    pub(crate) fn new(service: &str) -> Self {
-        let default = (DEFAULT_WORKFLOW.to_owned(), WorkflowSpec::default());
-        Self {
+impl Flow {
+    /// Returns a builder for a process of a service. All processes of the service have the same
+    /// name.
+    #[must_use]
+    pub fn builder(service: &str) -> Builder {
+        Builder {
             service: service.to_owned(),
             config: Config::default(),
             buckets: 1,
-            workflows: vec![default],
+            workflows: vec![(DEFAULT_WORKFLOW.to_owned(), WorkflowSpec::default())],
             resources: Vec::new(),
             key: None,
         }
     }
+}
 
+impl Builder {
     /// Adds a workflow. All workflows without a configuration share the class [`DEFAULT_WORKFLOW`],
     /// which can itself be configured. With [`Self::hash_buckets`], they share several classes
     /// instead.

@@ -23,8 +23,8 @@ use std::task::Poll;
 use http::{Request, Response};
 use tower::{Layer, Service};
 
-use crate::Flow;
 use crate::context::Context;
+use crate::flow::Flow;
 use crate::target::Target;
 
 /// Adds metadata to the calls to one instance.

@@ -18,10 +18,9 @@ use curtail_kernel::schedule::Standing;
 use http::HeaderMap;
 use tokio::time::Instant;
 
-use crate::Flow;
 use crate::builder::DEFAULT_WORKFLOW;
-use crate::inner::lock;
-use crate::metadata::{self, CallMeta, WorkflowName};
+use crate::flow::{Class, Flow, lock};
+use crate::metadata::{self, CallMeta};
 
 tokio::task_local! {
     static CURRENT: Context;
@@ -34,8 +33,7 @@ pub struct Context(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     flow: Flow,
-    id: WorkflowId,
-    name: WorkflowName,
+    class: Class,
     deadline: Option<Instant>,
     progress: Mutex<Progress>,
     /// If this is a parallel branch, the fork that it belongs to.
@@ -53,12 +51,12 @@ struct Fork {
 impl Context {
     pub(crate) fn new(
         flow: Flow,
-        (id, name): (WorkflowId, WorkflowName),
+        class: Class,
         deadline: Option<Instant>,
         progress: Progress,
     ) -> Self {
         let progress = Mutex::new(progress);
-        Self(Arc::new(Shared { flow, id, name, deadline, progress, fork: None }))
+        Self(Arc::new(Shared { flow, class, deadline, progress, fork: None }))
     }
 
     /// Creates a context for a call whose request is unknown. The context has the workflow named in
@@ -74,11 +72,11 @@ impl Context {
     /// Returns the name of its workflow, even if the workflow has no configuration in this process.
     #[must_use]
     pub fn workflow(&self) -> &str {
-        self.0.name.as_str()
+        self.0.class.name.as_str()
     }
 
     pub(crate) fn id(&self) -> WorkflowId {
-        self.0.id
+        self.0.class.id
     }
 
     /// Returns the process that serves it.
@@ -125,8 +123,7 @@ impl Context {
         let branch = |_| {
             Self(Arc::new(Shared {
                 flow: self.0.flow.clone(),
-                id: self.0.id,
-                name: self.0.name.clone(),
+                class: self.0.class.clone(),
                 deadline: self.0.deadline,
                 progress: Mutex::new(begun),
                 fork: Some(Arc::clone(&fork)),
@@ -161,7 +158,7 @@ impl Context {
         let Progress { upstream, total_service_ns, total_work_ns, .. } =
             self.progress().downstream();
         let totals = Spent { service_ns: total_service_ns, work_ns: total_work_ns };
-        let workflow = self.0.name.clone();
+        let workflow = self.0.class.name.clone();
         let meta = CallMeta { workflow, spent: upstream, totals, caller, wanted };
         metadata::write_call(headers, Some(&meta), self.0.flow.0.key.as_ref());
         if let Some(remaining) = self.remaining() {

@@ -52,16 +52,13 @@
 mod admission;
 mod arrival;
 mod builder;
-mod callers;
 mod client;
 mod context;
-mod downstream;
 mod flow;
-mod inner;
 pub mod metadata;
 mod metrics;
+mod recent;
 mod reject;
-mod respond;
 mod server;
 mod snapshot;
 mod span;

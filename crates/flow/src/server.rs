@@ -26,10 +26,10 @@ use http::request::Parts;
 use http::{Request, Response};
 use tower::{Layer, Service, ServiceExt as _};
 
-use crate::Flow;
 use crate::arrival::Arrival;
 use crate::context::Context;
-use crate::respond::{is_good, is_grpc, rejection};
+use crate::flow::Flow;
+use crate::reject::{is_good, is_grpc, rejection};
 
 type Classify = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
 

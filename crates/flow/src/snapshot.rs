@@ -7,7 +7,7 @@
 
 use curtail_kernel::flow::{ResourceId, View, WorkflowId};
 
-use crate::Flow;
+use crate::flow::Flow;
 
 /// The current state of a workflow, and its counters since the start.
 #[derive(Clone, Debug, PartialEq)]

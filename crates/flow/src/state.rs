@@ -10,8 +10,8 @@
 
 use curtail_kernel::Timestamp;
 use curtail_kernel::flow::{
-    Admission, Announcement, Config, Process, RequestId, ResourceId, ResourceSpec, Totals, Turn,
-    Workflow, WorkflowId,
+    Admission, Announcement, CallerId, Config, Process, RequestId, ResourceId, ResourceSpec,
+    Totals, Turn, Workflow, WorkflowId,
 };
 use curtail_kernel::schedule::Standing;
 use curtail_kernel::stage::{JobId, Purged};
@@ -19,10 +19,12 @@ use slab::Slab;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
-use crate::callers::Callers;
-use crate::downstream::Services;
 use crate::metadata::CallMeta;
+use crate::recent::{Recent, Services};
 use crate::reject::Reason;
+
+/// The largest number of callers in the table.
+const CALLERS_MAX: usize = 1_024;
 
 /// The decision about a request or sub-task that waited.
 pub(crate) type Verdict = Result<(), Reason>;
@@ -30,7 +32,7 @@ pub(crate) type Verdict = Result<(), Reason>;
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) process: Process,
-    pub(crate) callers: Callers,
+    callers: Recent<u32, CallerId>,
     pub(crate) services: Services,
     /// By workflow.
     pub(crate) totals: Vec<Totals>,
@@ -86,7 +88,7 @@ impl State {
     ) -> Self {
         Self {
             process: Process::new(config, workflows, resources).of_service(service),
-            callers: Callers::default(),
+            callers: Recent::new(CALLERS_MAX),
             services: Services::default(),
             totals: vec![Totals::default(); workflows.len()],
             counts: vec![Counts::default(); workflows.len()],
@@ -140,17 +142,20 @@ impl State {
 
     /// Records a call from a caller.
     pub(crate) fn record_call(&mut self, now: Timestamp, workflow: WorkflowId, call: &CallMeta) {
-        let (caller, is_replaced) = self.callers.record_call(now, call.caller);
-        if is_replaced {
-            self.process.forget_caller(caller);
-        }
+        let caller = self.callers.touch(now, &call.caller).unwrap_or_else(|| {
+            let added = self.callers.add(now, call.caller, |count| CallerId(count as u32));
+            if added.is_replaced {
+                self.process.forget_caller(added.id);
+            }
+            added.id
+        });
         self.process.arrived_from(caller, workflow);
         self.process.wanted(now, caller, workflow, call.wanted);
     }
 
     /// Returns the announcement for a caller. `None` if the caller is not in the table.
     pub(crate) fn announcement(&self, workflow: WorkflowId, number: u32) -> Option<Announcement> {
-        let caller = self.callers.id(number)?;
+        let caller = self.callers.id(&number)?;
         Some(self.process.announce(caller, workflow))
     }
 

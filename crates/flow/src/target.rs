@@ -8,17 +8,15 @@
 //!
 //! Cost: one lock acquisition per copy and one per response.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use curtail_kernel::flow::{InstanceId, Spent, WorkflowId};
 use http::Response;
 
-use crate::Flow;
 use crate::context::Context;
-use crate::downstream::Place;
-use crate::inner::lock;
-use crate::metadata;
-use crate::respond::is_good;
+use crate::flow::Flow;
+use crate::metadata::{self, ResponseMeta};
+use crate::reject::is_good;
 use crate::state::State;
 
 /// An instance that this process calls.
@@ -27,7 +25,6 @@ pub struct Target {
     flow: Flow,
     service: String,
     instance: String,
-    place: Mutex<Option<Place>>,
 }
 
 impl Target {
@@ -36,8 +33,7 @@ impl Target {
     /// another instance of the same service, and a new service is called without rate limits.
     #[must_use]
     pub fn new(flow: Flow, service: &str, instance: &str) -> Self {
-        let (service, instance) = (service.to_owned(), instance.to_owned());
-        Self { flow, service, instance, place: Mutex::new(None) }
+        Self { flow, service: service.to_owned(), instance: instance.to_owned() }
     }
 
     /// Returns the number of the calling process.
@@ -50,22 +46,16 @@ impl Target {
     fn workflow(&self, context: &Context) -> WorkflowId {
         match Arc::ptr_eq(&context.flow().0, &self.flow.0) {
             true => context.id(),
-            false => self.flow.0.classify(context.workflow()).0,
+            false => self.flow.0.classify(context.workflow()).id,
         }
     }
 
     /// Applies `look` to the instance. `None` if there are too many services.
     fn with<V>(&self, look: impl FnOnce(&mut State, InstanceId) -> V) -> Option<V> {
-        let mut place = lock(&self.place);
         let (mut state, now) = self.flow.0.lock();
         let state = &mut *state;
-        let mut id = place.and_then(|place| state.services.id(now, place));
-        if id.is_none() {
-            let name = (&*self.service, &*self.instance);
-            *place = state.services.place(&mut state.process, now, name);
-            id = place.and_then(|place| state.services.id(now, place));
-        }
-        id.map(|id| look(state, id))
+        let id = state.services.call(&mut state.process, now, &self.service, &self.instance)?;
+        Some(look(state, id))
     }
 
     /// Records a copy of a call to the instance. Returns the rate at which this process wants to
@@ -88,17 +78,16 @@ impl Target {
 
     /// Records a response. Returns the time spent on the call.
     pub fn returned<B>(&self, context: &Context, response: &Response<B>) -> Option<Spent> {
-        let (announced, spent) = metadata::read_response(response.headers());
+        let ResponseMeta { announcement, spent } = metadata::read_response(response.headers());
         let workflow = self.workflow(context);
-        let place = *lock(&self.place);
         let (mut state, now) = self.flow.0.lock();
         let state = &mut *state;
         // If another instance has taken the place of this one, the response is not from that
         // instance.
-        if let Some(id) = place.and_then(|place| state.services.id(now, place)) {
+        if let Some(id) = state.services.touch(now, &self.service, &self.instance) {
             state.process.returned(id, workflow, is_good(response));
-            if let Some(announced) = announced {
-                state.process.announced(now, id, workflow, announced);
+            if let Some(announcement) = announcement {
+                state.process.announced(now, id, workflow, announcement);
             }
         }
         spent

@@ -83,22 +83,27 @@ pub fn write_call(headers: &mut HeaderMap, meta: Option<&CallMeta>, key: Option<
     }
 }
 
-/// Reads the headers of a response. Returns the announcement, and the time and work spent on the
-/// call.
-#[must_use]
-pub fn read_response(headers: &HeaderMap) -> (Option<Announcement>, Option<Spent>) {
-    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    (text(&RATE).and_then(parse_rate), text(&SPENT).and_then(parse_spent))
+/// The metadata of a response.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ResponseMeta {
+    /// The rate for the caller.
+    pub announcement: Option<Announcement>,
+    /// The time and work spent on the call.
+    pub spent: Option<Spent>,
 }
 
-/// Writes the announcement, and the time and work spent on the call, to the headers of a response.
-/// If a value is `None`, removes its header.
-pub fn write_response(
-    headers: &mut HeaderMap,
-    announcement: Option<&Announcement>,
-    spent: Option<Spent>,
-) {
-    let values = [(RATE, announcement.map(format_rate)), (SPENT, spent.map(format_spent))];
+/// Reads the headers of a response.
+#[must_use]
+pub fn read_response(headers: &HeaderMap) -> ResponseMeta {
+    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let announcement = text(&RATE).and_then(parse_rate);
+    ResponseMeta { announcement, spent: text(&SPENT).and_then(parse_spent) }
+}
+
+/// Writes the headers of a response. If a value is `None`, removes its header.
+pub fn write_response(headers: &mut HeaderMap, meta: &ResponseMeta) {
+    let announcement = meta.announcement.as_ref().map(format_rate);
+    let values = [(RATE, announcement), (SPENT, meta.spent.map(format_spent))];
     for (name, value) in values {
         match value.and_then(|value| HeaderValue::try_from(value).ok()) {
             Some(value) => drop(headers.insert(name, value)),
@@ -216,9 +221,10 @@ mod tests {
         let announcement =
             Announcement { rate: 12.5, local: f64::INFINITY, via: Via::only(0xbeef) };
         let spent = Spent { service_ns: 5, work_ns: 500 };
-        write_response(&mut headers, Some(&announcement), Some(spent));
-        assert_eq!(read_response(&headers), (Some(announcement), Some(spent)));
-        write_response(&mut headers, None, None);
-        assert_eq!(read_response(&headers), (None, None));
+        let meta = ResponseMeta { announcement: Some(announcement), spent: Some(spent) };
+        for meta in [meta, ResponseMeta::default()] {
+            write_response(&mut headers, &meta);
+            assert_eq!(read_response(&headers), meta);
+        }
     }
 }

@@ -1,39 +1,34 @@
 //! Tests that metadata is propagated over several hops and removed at a trust edge.
 
-mod common;
-
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
-use common::{call, entry, ms, request, respond};
 use curtail_flow::metadata::{self, BAGGAGE, CallMeta, GRPC_TIMEOUT, RATE, SPENT, WorkflowName};
 use curtail_flow::{ClientLayer, Context, Flow, ResourceSpec, ServerLayer, WorkflowSpec};
 use http::{HeaderMap, Request};
-use tokio::time::{Instant, sleep_until};
 use tower::util::BoxCloneSyncService;
 use tower::{Layer as _, ServiceExt as _, service_fn};
+
+use crate::{call, entry, ms, request, respond};
 
 const ONE: ResourceSpec = ResourceSpec { slots: 1, queue: 2 };
 
 /// Builds an entry and two hops that work for 20 ms each. Also returns the headers that each hop
 /// received.
-fn recorded(own: Option<u64>) -> (common::Http, Arc<Mutex<Vec<HeaderMap>>>) {
+fn recorded(own: Option<u64>) -> (crate::Http, Arc<Mutex<Vec<HeaderMap>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let spec = WorkflowSpec { deadline: own.map(ms), ..WorkflowSpec::default() };
     let build = |name, spec| {
         Flow::builder(name).workflow("a", spec).resource("disk", ONE).build().expect("sound")
     };
-    let hop = |flow: Flow, next: Option<common::Http>| {
+    let hop = |flow: Flow, next: Option<crate::Http>| {
         let seen = Arc::clone(&seen);
         let work = service_fn(move |request: Request<String>| {
             seen.lock().expect("no panic").push(request.headers().clone());
             let next = next.clone();
             async move {
                 let context = Context::current().expect("the layer sets it");
-                context
-                    .subtask("disk", None, async { sleep_until(Instant::now() + ms(20)).await })
-                    .await
-                    .expect("it is free");
+                crate::work(&context, ms(20)).await.expect("it is free");
                 match next {
                     Some(next) => next.oneshot(request).await,
                     None => Ok::<_, Infallible>(respond(true)),

@@ -1,21 +1,19 @@
 //! Tests the layers around tonic services and clients, in memory.
 
-mod common;
-
 use std::convert::Infallible;
 use std::time::Duration;
 
 use bytes::{Buf as _, BufMut as _};
-use common::ms;
 use curtail_flow::{
     ClientLayer, Config, Context, Flow, RequestMeta, ResourceSpec, ServerLayer, Workflow,
 };
 use http::uri::PathAndQuery;
-use tokio::time::{Instant, sleep, sleep_until};
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::{Code, Request, Response, Status};
 use tower::util::BoxCloneSyncService;
 use tower::{Layer as _, service_fn};
+
+use crate::{ms, sleep, view};
 
 type Http = BoxCloneSyncService<
     http::Request<tonic::body::Body>,
@@ -65,8 +63,7 @@ impl Decoder for Text {
 /// Responds with the time remaining after a 20 ms sub-task.
 async fn work(request: Request<String>) -> Result<Response<String>, Status> {
     let context = request.extensions().get::<Context>().expect("the layer sets it");
-    let done =
-        context.subtask("disk", None, async { sleep_until(Instant::now() + ms(20)).await }).await;
+    let done = crate::work(context, ms(20)).await;
     done.map_err(|rejected| Status::resource_exhausted(rejected.to_string()))?;
     let left = context.remaining().map_or(0, |left| left.as_millis());
     Ok(Response::new(format!("{}, {left} ms left", request.get_ref())))
@@ -111,7 +108,7 @@ async fn contexts_deadlines_and_rates_travel_with_grpc() {
     for _ in 0..20 {
         call(&entry, &store, None).await.expect("served, one after the other");
     }
-    let a = entry.snapshot().workflow("a").expect("configured").view;
+    let a = view(&entry);
     assert!((30.0..=41.0).contains(&a.downstream), "{a:?}");
     assert_eq!(store.snapshot().workflow("a").expect("configured").admitted, 21);
 }

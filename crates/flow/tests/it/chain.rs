@@ -1,14 +1,12 @@
-//! Tests two processes in a chain, in memory and under tokio's paused clock. The entry admits
-//! requests, and the store does the work.
-
-mod common;
+//! Tests the rates of two processes in a chain.
 
 use std::time::Duration;
 
-use common::{Chain, call, ms, store_and_entry};
 use curtail_flow::{Config, ResourceSpec, Workflow};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep};
+
+use crate::{Chain, call, ms, store_and_entry, view};
 
 /// Sends requests of a workflow at a given rate. Returns how many of the requests sent in the
 /// second half of the run were served, and how many were sent.
@@ -66,11 +64,10 @@ async fn a_flood_is_limited_at_the_entry_and_another_workflow_is_served() {
 async fn rates_of_a_leaf_come_back_with_responses() {
     let disk = ResourceSpec { slots: 1, queue: 100 };
     let chain = store_and_entry(Config::default(), disk, ms(10), Workflow::default());
-    let before = chain.entry_flow.snapshot();
-    assert!(before.workflow("a").expect("configured").view.downstream.is_infinite());
+    assert!(view(&chain.entry_flow).downstream.is_infinite());
     let (served, _) = load(chain.clone(), "a", 50, 4).await;
     assert_eq!(served, 100);
-    let after = chain.entry_flow.snapshot().workflow("a").expect("configured").view;
+    let after = view(&chain.entry_flow);
     assert!((60.0..=100.0).contains(&after.downstream), "{after:?}");
     assert!(after.downstream >= after.rate.min(95.0), "{after:?}");
     assert_eq!(after.silent, 0);

@@ -1,15 +1,14 @@
 //! Tests the time at which a waiting request is admitted, each caller's share of the rate, and
 //! metadata at a trust edge.
 
-mod common;
-
-use common::{entry, ms, request, respond};
 use curtail_flow::metadata::{self, CallMeta, WorkflowName};
 use curtail_flow::{ClientLayer, Config, Flow, RequestMeta, ServerLayer, Workflow};
 use http::Request;
 use tokio::time::{Instant, sleep};
 use tower::util::BoxCloneSyncService;
 use tower::{Layer as _, ServiceExt as _, service_fn};
+
+use crate::{entry, good, ms, request, respond, view};
 
 fn limited() -> Flow {
     let shares = Workflow { limit: 20.0, ..Workflow::default() };
@@ -60,12 +59,11 @@ async fn a_service_at_the_edge_does_not_see_what_clients_claim() {
 
 #[tokio::test(start_paused = true)]
 async fn a_rate_from_before_a_long_pause_lasts_until_the_first_response() {
-    let store = service_fn(|_: Request<String>| async { Ok(respond(true)) });
-    let store = BoxCloneSyncService::new(ServerLayer::new(limited()).layer(store));
+    let store = BoxCloneSyncService::new(ServerLayer::new(limited()).layer(good()));
     let flow = Flow::builder("entry").workflow("a", Workflow::default()).build().expect("sound");
     let client = ClientLayer::new(flow.clone(), "shop", "shop-1").layer(store.clone());
     let entry = entry(&flow, BoxCloneSyncService::new(client));
-    let rate = || flow.snapshot().workflow("a").expect("configured").view.downstream;
+    let rate = || view(&flow).downstream;
     let other =
         CallMeta { caller: 9, wanted: 100.0, ..CallMeta::of(WorkflowName::new("a").unwrap()) };
     for _ in 0..200 {
@@ -92,9 +90,8 @@ async fn clients_may_retry_when_the_queue_is_worked_off() {
     let shares = Workflow { limit: 2.0, ..Workflow::default() };
     let config = Config { queue: 9, ..Config::default() };
     let flow = Flow::builder("shop").workflow("a", shares).config(config).build().expect("sound");
-    let service = service_fn(|_: Request<String>| async { Ok(respond(true)) });
-    let edge = entry(&flow, BoxCloneSyncService::new(service));
-    assert_eq!(common::call(edge.clone(), "a").await, 200);
+    let edge = entry(&flow, good());
+    assert_eq!(crate::call(edge.clone(), "a").await, 200);
     sleep(ms(210)).await;
     for _ in 0..10 {
         tokio::spawn(edge.clone().oneshot(request("a")));

@@ -1,16 +1,15 @@
 //! Sends random requests, some of which are dropped at random times. No request is lost, and none
 //! leaves any state behind.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use common::ms;
 use curtail_flow::{Config, Discipline, Flow, RequestMeta, ResourceSpec, Workflow};
 use proptest::prelude::*;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+
+use crate::ms;
 
 const SLOTS: u32 = 2;
 

@@ -1,18 +1,15 @@
 //! Tests single requests: the admission rate, dropped futures, late sub-tasks, and progress.
 
-mod common;
-
-use std::convert::Infallible;
 use std::task::Poll;
 
-use common::{ms, request, respond, store_and_entry};
 use curtail_flow::metadata::{self, CallMeta, GRPC_TIMEOUT, WorkflowName};
 use curtail_flow::{
     Config, Context, Flow, Reason, RequestMeta, ResourceSpec, ServerLayer, Workflow,
 };
-use http::Request;
 use tokio::time::{Instant, sleep, timeout};
-use tower::{Layer as _, ServiceExt as _, service_fn};
+use tower::{Layer as _, ServiceExt as _};
+
+use crate::{good, ms, request, store_and_entry};
 
 const ONE: ResourceSpec = ResourceSpec { slots: 1, queue: 2 };
 
@@ -136,18 +133,6 @@ async fn the_task_that_keeps_time_ends_with_the_last_flow() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unknown_workflows_are_one_class() {
-    let flow = flow();
-    for number in 0..50 {
-        let admitted = flow.admit(&format!("unheard-of-{number}"), &RequestMeta::default()).await;
-        admitted.expect("no limit").finish(true);
-    }
-    let names = flow.snapshot().workflows.into_iter().map(|of| (of.name, of.admitted));
-    let expected = [("default".to_owned(), 50), ("a".to_owned(), 0), ("limited".to_owned(), 0)];
-    assert_eq!(names.collect::<Vec<_>>(), expected);
-}
-
-#[tokio::test(start_paused = true)]
 async fn parallel_branches_count_by_their_mean_and_add_their_work() {
     let flow = flow();
     let (_admitted, context) = context(&flow, None).await;
@@ -182,8 +167,7 @@ async fn rejections_announce_rates_too() {
     let config = Config { queue: 1, ..Config::default() };
     let limited = Workflow { limit: 1.0, ..Workflow::default() };
     let chain = store_and_entry(config, ONE, ms(1), limited);
-    let service = ServerLayer::new(chain.store_flow)
-        .layer(service_fn(|_: Request<String>| async { Ok::<_, Infallible>(respond(true)) }));
+    let service = ServerLayer::new(chain.store_flow).layer(good());
     let call = CallMeta { caller: 9, wanted: 5.0, ..CallMeta::of(WorkflowName::new("a").unwrap()) };
     let send = || {
         let mut request = request("a");
@@ -197,7 +181,7 @@ async fn rejections_announce_rates_too() {
     let Ok(_) = send().await;
     let Ok(rejected) = send().await;
     assert_eq!(rejected.status(), 503);
-    let (announced, spent) = metadata::read_response(rejected.headers());
-    assert_eq!(announced.expect("the caller is known").rate, 1.0);
-    assert_eq!(spent, None);
+    let meta = metadata::read_response(rejected.headers());
+    assert_eq!(meta.announcement.expect("the caller is known").rate, 1.0);
+    assert_eq!(meta.spent, None);
 }
