@@ -337,7 +337,7 @@ fn slots(given: Key<RawSlots>, kind: Kind) -> Result<Slots, Wrong> {
     };
     let at = Some(given.span().start);
     match given.into_inner() {
-        RawSlots::Number(slots) => between("slots", (at, slots), SLOTS_MAX).map(Slots::Fixed),
+        RawSlots::Number(slots) => between("slots", at, slots, SLOTS_MAX).map(Slots::Fixed),
         RawSlots::Word(word) if word != "auto" => {
             Err((at, format!("slots = {word:?} is not a number; write a number, or \"auto\"")))
         }
@@ -367,11 +367,11 @@ fn duration(key: &str, given: Key<String>, default: Duration) -> Result<Duration
 fn in_range(key: &str, given: Key<u32>, default: u32, most: u32) -> Result<u32, Wrong> {
     match given {
         None => Ok(default),
-        Some(given) => between(key, (Some(given.span().start), *given.get_ref()), most),
+        Some(given) => between(key, Some(given.span().start), *given.get_ref(), most),
     }
 }
 
-fn between(key: &str, (at, value): (Option<At>, u32), most: u32) -> Result<u32, Wrong> {
+fn between(key: &str, at: Option<At>, value: u32, most: u32) -> Result<u32, Wrong> {
     match (1..=most).contains(&value) {
         true => Ok(value),
         false => Err((at, format!("{key} = {value} is out of range; use 1 to {most}"))),

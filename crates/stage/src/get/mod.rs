@@ -34,7 +34,7 @@ mod server;
 mod wire;
 
 pub use client::{Client, ClientOptions, Job, Key};
-pub use server::{Addresses, Server, ServerOptions};
+pub use server::{Addresses, Load, Server, ServerOptions};
 pub use wire::{
     DATA_BYTES_MAX, Get, NAME_BYTES_MAX, PIECE_BYTES_MAX, Request, Response, Status, WireError,
 };

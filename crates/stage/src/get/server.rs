@@ -70,6 +70,15 @@ pub struct Addresses {
     pub purge: SocketAddr,
 }
 
+/// The load of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// The number of responses that are being sent.
+    pub running: u32,
+    /// The number of waiting jobs.
+    pub waiting: u32,
+}
+
 /// A server. The server stops when this value is dropped.
 #[derive(Debug)]
 pub struct Server {
@@ -174,10 +183,10 @@ impl Server {
         self.shared.lock().here.len()
     }
 
-    /// Returns the number of responses that are being sent, and the number of waiting jobs.
+    /// Returns the load of the server.
     #[must_use]
-    pub fn load(&self) -> (u32, u32) {
-        (self.shared.stage.running(), self.shared.stage.waiting())
+    pub fn load(&self) -> Load {
+        Load { running: self.shared.stage.running(), waiting: self.shared.stage.waiting() }
     }
 }
 

@@ -6,7 +6,7 @@ use curtail_kernel::{Limits, Policy, Topology, rng};
 use curtail_runtime::{Cell, Query, Timers};
 use curtail_stage::disk::{Disk, PIECE_BYTES};
 use curtail_stage::get::{
-    Client, ClientOptions, Get, Key, Request, Response, Server, ServerOptions, Status,
+    Client, ClientOptions, Get, Key, Load, Request, Response, Server, ServerOptions, Status,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -54,7 +54,8 @@ impl Raw {
     }
 }
 
-async fn load(server: &Server, wanted: (u32, u32)) {
+async fn load(server: &Server, running: u32, waiting: u32) {
+    let wanted = Load { running, waiting };
     eventually(&format!("{wanted:?}"), async || server.load() == wanted).await;
 }
 
@@ -63,7 +64,7 @@ async fn a_primary_takes_the_slot_of_a_duplicate_that_goes_on_after_it() {
     let server = server(one_slot()).await;
     let (mut low, mut high) = (Raw::new(&server).await, Raw::new(&server).await);
     low.get(1, Priority::Low, LONG).await;
-    load(&server, (1, 0)).await;
+    load(&server, 1, 0).await;
     high.get(2, Priority::High, 100).await;
     // The duplicate can be interrupted only between two pieces, and sends one piece each time its
     // client reads.
@@ -90,16 +91,16 @@ async fn a_purged_job_leaves_the_queue_without_a_response_and_ends_if_it_runs() 
         purges.write_all(&bytes).await.unwrap();
     };
     client.get(1, Priority::High, LONG).await;
-    load(&server, (1, 0)).await;
+    load(&server, 1, 0).await;
     client.get(2, Priority::High, 100).await;
     client.get(3, Priority::High, 100).await;
-    load(&server, (1, 2)).await;
+    load(&server, 1, 2).await;
     // One job is purged twice. Another one is purged before it arrives, which is possible because
     // purges have a separate connection.
     for job in [2, 2, 99] {
         purge(job).await;
     }
-    load(&server, (1, 1)).await;
+    load(&server, 1, 1).await;
     let mut late = Raw::new(&server).await;
     late.get(99, Priority::Low, 100).await;
     assert_eq!(late.receive().await.status, Status::Purged);
@@ -110,7 +111,7 @@ async fn a_purged_job_leaves_the_queue_without_a_response_and_ends_if_it_runs() 
     }
     assert_eq!((response.job, response.status), (1, Status::Purged));
     assert_eq!(client.receive().await.job, 3);
-    load(&server, (0, 0)).await;
+    load(&server, 0, 0).await;
 }
 
 #[tokio::test]
@@ -118,11 +119,11 @@ async fn jobs_are_refused_if_the_queue_is_full_or_their_id_is_taken() {
     let server = server(one_slot()).await;
     let (mut busy, mut client) = (Raw::new(&server).await, Raw::new(&server).await);
     busy.get(1, Priority::High, LONG).await;
-    load(&server, (1, 0)).await;
+    load(&server, 1, 0).await;
     for job in [2, 3] {
         client.get(job, Priority::High, 1).await;
     }
-    load(&server, (1, 2)).await;
+    load(&server, 1, 2).await;
     for (job, status) in [(4, Status::Refused), (1, Status::Reused), (2, Status::Reused)] {
         client.get(job, Priority::High, 1).await;
         let response = client.receive().await;
@@ -130,9 +131,9 @@ async fn jobs_are_refused_if_the_queue_is_full_or_their_id_is_taken() {
     }
     // The jobs of a client end with its connection, whether or not they are running.
     drop(client);
-    load(&server, (1, 0)).await;
+    load(&server, 1, 0).await;
     drop(busy);
-    load(&server, (0, 0)).await;
+    load(&server, 0, 0).await;
 }
 
 #[tokio::test]
@@ -141,8 +142,8 @@ async fn a_client_that_reads_or_sends_nothing_loses_its_connection() {
     let server = server(ServerOptions { idle_timeout, ..one_slot() }).await;
     let (mut silent, mut deaf) = (Raw::new(&server).await, Raw::new(&server).await);
     deaf.get(1, Priority::High, LONG).await;
-    load(&server, (1, 0)).await;
-    load(&server, (0, 0)).await;
+    load(&server, 1, 0).await;
+    load(&server, 0, 0).await;
     assert!(matches!(silent.0.read(&mut [0]).await, Ok(0) | Err(_)));
     // After its first request, a client may be silent for any length of time.
     let mut client = Raw::new(&server).await;
@@ -158,7 +159,7 @@ async fn a_draining_server_ends_its_jobs_and_refuses_others() {
     let server = server(one_slot()).await;
     let mut client = Raw::new(&server).await;
     client.get(1, Priority::High, LONG).await;
-    load(&server, (1, 0)).await;
+    load(&server, 1, 0).await;
     let draining = server.drain(std::time::Duration::from_secs(60));
     let served = async {
         let mut late = Raw::new(&server).await;
@@ -216,7 +217,7 @@ async fn files_arrive_whole_by_either_copy_and_losers_are_purged() {
             assert!(response.response.concat() == data[3..], "{policy}");
         }
         for server in &servers {
-            load(server, (0, 0)).await;
+            load(server, 0, 0).await;
         }
         let absent = Key { name: Bytes::from_static(b"../file"), offset: 0, length: 1 };
         assert!(cell.query(Query::new(client.job(absent))).await.is_err());
@@ -228,13 +229,13 @@ async fn a_duplicate_responds_while_the_primary_waits() {
     let servers = [server(one_slot()).await, server(one_slot()).await];
     let mut busy = Raw::new(&servers[0]).await;
     busy.get(1, Priority::High, LONG).await;
-    load(&servers[0], (1, 0)).await;
+    load(&servers[0], 1, 0).await;
     let (cell, client) = cell(&servers, "das", ClientOptions::default());
     for _ in 0..20 {
         let response = cell.query(Query::new(client.job(Key::made_up(50_000)))).await.unwrap();
         assert_eq!(response.server.index(), 1);
     }
-    load(&servers[0], (1, 0)).await;
+    load(&servers[0], 1, 0).await;
 }
 
 #[tokio::test]
