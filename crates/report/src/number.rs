@@ -224,6 +224,11 @@ mod tests {
     }
 
     #[test]
+    fn whole_numbers_have_commas() {
+        assert_eq!([7, 999, 1_234_567].map(count), ["7", "999", "1,234,567"]);
+    }
+
+    #[test]
     fn percentages_are_whole_unless_a_load_is_not() {
         assert_eq!(whole_percent(0.412), "41\u{a0}%");
         assert_eq!(whole_percent(-0.001), "0\u{a0}%");

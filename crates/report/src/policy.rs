@@ -93,8 +93,8 @@ const PICKS: [&str; 4] = ["random", "round-robin", "least-outstanding", "two-cho
 const OVER: &str = ", over ";
 
 /// Splits a short name into two lines; the second may be empty.
-pub fn two_lines(short: &str) -> (&str, &str) {
-    short.find(OVER).map_or((short, ""), |at| (&short[..=at], &short[at + 2..]))
+pub fn two_lines(short: &str) -> [&str; 2] {
+    short.find(OVER).map_or([short, ""], |at| [&short[..=at], &short[at + 2..]])
 }
 
 /// Returns the name of a hedge combined with a pick, which chooses the replicas for the hedge's
@@ -261,9 +261,9 @@ mod tests {
         let fair = policy("delayed:15ms:cc+least-outstanding");
         assert_eq!(fair.short, "Delayed 15\u{a0}ms, cancelling, over least outstanding");
         assert_eq!(fair.noun, "delayed hedging over least outstanding");
-        let lines = ("Delayed 15\u{a0}ms, cancelling,", "over least outstanding");
+        let lines = ["Delayed 15\u{a0}ms, cancelling,", "over least outstanding"];
         assert_eq!(two_lines(&fair.short), lines);
-        assert_eq!(two_lines("PSQ"), ("PSQ", ""));
+        assert_eq!(two_lines("PSQ"), ["PSQ", ""]);
         let learned = policy("delayed:p95:cc+least-outstanding");
         assert_eq!(learned.short, "Delayed p95, cancelling, over least outstanding");
         assert!(learned.does.contains("percentile 95 of recent ages"), "{}", learned.does);

@@ -71,8 +71,8 @@ pub(super) fn table(view: View<'_>, room: Room) -> (Table, Vec<String>) {
         for name in view.results.policies() {
             let mut short = policy(name).short;
             let in_lines = |name: &str| match two_lines(name) {
-                (first, "") => first.to_owned(),
-                (first, second) => format!("{first}\n  {second}"),
+                [first, ""] => first.to_owned(),
+                [first, second] => format!("{first}\n  {second}"),
             };
             let Some(cell) = view.cell(name, load) else {
                 let dash = columns.iter().map(|_| Cell::new(NONE, Tone::Faint));

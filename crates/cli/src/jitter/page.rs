@@ -86,7 +86,8 @@ impl<'a> Figures<'a> {
     }
 
     /// The curves of one part for all queries and for each class, as in a panel of Figure 6.1.
-    pub(super) fn by_class(&self, (name, _, id, of): &Part) -> Option<String> {
+    pub(super) fn by_class(&self, part: &Part) -> Option<String> {
+        let (name, _, id, of) = part;
         let whole = self.executions.all().ccdf(CURVE_POINTS);
         let mut curves = vec![curve("all", look(0), of(&whole))];
         for (at, class, look) in self.classes() {
@@ -156,14 +157,14 @@ fn chart(id: &str, title: &str, curves: &[Curve], size: Size) -> Option<String> 
     let all = || curves.iter().flat_map(|curve| &curve.points);
     let (low, high) = bounds(all().map(|point| point.0))?;
     let smallest = all().map(|point| point.1).fold(0.0, f64::min);
-    let (y, right) = Axis::shares_above("Share at or above this time", 10f64.powf(smallest));
+    let y = Axis::shares_above("Share at or above this time", 10f64.powf(smallest));
     let about = curves.iter().filter_map(|curve| {
         let longest = 10f64.powf(curve.points.last()?.0);
         Some(format!("{}: at most {} ms.", curve.name, three(longest)))
     });
     let caption = Caption::new(id, size, title, about.collect::<Vec<_>>().join(" "));
     let x = Axis::log("Time, ms", 10f64.powf(low), 10f64.powf(high), size.width);
-    Some(draw(&Curves { caption, x, y, right: &right, curves, size }))
+    Some(draw(&Curves { caption, x, right: &y.percentiles(), y, curves, size }))
 }
 
 /// Renders the report.

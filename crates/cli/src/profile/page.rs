@@ -131,8 +131,7 @@ impl<'a> Figures<'a> {
         let caption = caption("requests", size, "Time of the slowest requests, by stage");
         let name = format!("Time since the request arrived, {}", self.unit.name);
         let unit = format!(" {}", self.unit.name);
-        let length = (Length::Sums(&name), &unit[..]);
-        Some(stacks(&caption, &parts, &bars, length, size))
+        Some(stacks(&caption, &parts, &bars, Length::Sums(&name), &unit, size))
     }
 
     fn bar(&self, name: String, whole: &Whole) -> Stack {
@@ -168,7 +167,7 @@ impl<'a> Figures<'a> {
         let unit = format!(" {}", self.unit.name);
         let times = self.times();
         (starts.len() > 1)
-            .then(|| strips(&caption, (&times, &starts), &rows, &unit, left(size), size))
+            .then(|| strips(&caption, &times, &starts, &rows, &unit, left(size), size))
     }
 
     /// Draws percentiles of the total over time.

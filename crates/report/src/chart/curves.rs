@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::frame::{Caption, Frame, Scale, Size, Tick, begin, text, ticks};
+use super::frame::{Caption, Frame, Scale, Side, Size, Tick, begin, text, ticks};
 use crate::number::escape;
 use crate::number::{share, tick};
 use crate::policy::Look;
@@ -77,17 +77,19 @@ impl Axis {
         Self { name: name.to_owned(), ends, ticks }
     }
 
-    /// Returns a logarithmic axis (base 10) for shares from `smallest` up to 1, and the percentiles
-    /// as labels.
-    pub fn shares_above(name: &str, smallest: f64) -> (Self, Vec<Tick>) {
-        const NAMES: [&str; 6] = ["", "", "p99", "p99.9", "p99.99", "p99.999"];
+    /// Returns a logarithmic axis (base 10) for shares from `smallest` up to 1.
+    pub fn shares_above(name: &str, smallest: f64) -> Self {
         let lowest = smallest.min(0.1).log10() - 0.1;
-        let decades = || 0..=(-lowest) as i32;
-        let ticks = decades().map(|decade| (f64::from(-decade), share(10f64.powi(-decade))));
-        let named =
-            decades().zip(NAMES).map(|(decade, name)| (f64::from(-decade), name.to_owned()));
-        let axis = Self { name: name.to_owned(), ends: (lowest, 0.0), ticks: ticks.collect() };
-        (axis, named.collect())
+        let tick = |decade: i32| (f64::from(-decade), share(10f64.powi(-decade)));
+        let ticks = (0..=(-lowest) as i32).map(tick).collect();
+        Self { name: name.to_owned(), ends: (lowest, 0.0), ticks }
+    }
+
+    /// Returns the percentiles at the ticks of [`Self::shares_above`], as labels of the other side.
+    pub fn percentiles(&self) -> Vec<Tick> {
+        const NAMES: [&str; 6] = ["", "", "p99", "p99.9", "p99.99", "p99.999"];
+        let named = self.ticks.iter().zip(NAMES);
+        named.map(|((at, _), name)| (*at, name.to_owned())).collect()
     }
 }
 
@@ -132,8 +134,9 @@ fn begin_with(
     let places = |axis: &Axis, scale: Scale| -> Vec<Tick> {
         axis.ticks.iter().map(|(value, text)| (scale.at(*value), text.clone())).collect()
     };
-    let names = (x_axis.name.as_str(), y_axis.name.as_str());
-    let axes = frame.axes(&places(x_axis, x), &places(y_axis, y), names);
+    let (x_ticks, y_ticks) = (places(x_axis, x), places(y_axis, y));
+    let x_side = Side { name: &x_axis.name, ticks: &x_ticks };
+    let axes = frame.axes(x_side, Side { name: &y_axis.name, ticks: &y_ticks });
     (begin(&frame, caption, class) + &axes, frame, x, y)
 }
 
@@ -258,11 +261,11 @@ mod tests {
 
     #[test]
     fn shares_are_named_by_their_percentiles() {
-        let (axis, names) = Axis::shares_above("", 0.0005);
+        let axis = Axis::shares_above("", 0.0005);
         let of =
             |ticks: &[(f64, String)]| ticks.iter().map(|tick| tick.1.clone()).collect::<Vec<_>>();
         assert_eq!(of(&axis.ticks), ["100\u{a0}%", "10\u{a0}%", "1\u{a0}%", "0.1\u{a0}%"]);
-        assert_eq!(of(&names), ["", "", "p99", "p99.9"]);
+        assert_eq!(of(&axis.percentiles()), ["", "", "p99", "p99.9"]);
     }
 
     #[test]

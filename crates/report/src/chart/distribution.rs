@@ -72,17 +72,18 @@ pub fn chart(id: &str, of: &[Latencies<'_>], which: Share, size: Size) -> Option
     let all = || drawn.iter().flat_map(|(_, points)| points);
     let (low, high) = bounds(all().map(|point| point.0))?;
     let x = Axis::log("Latency, ms", low, high, size.width);
-    let ((y, right), title) = match which {
+    let y = match which {
         Share::Above => {
             let smallest = all().map(|point| point.1).fold(1.0, f64::min);
-            (Axis::shares_above("Share of requests slower", smallest), "Share of requests slower")
+            Axis::shares_above("Share of requests slower", smallest)
         }
         Share::Below => {
             let mut y = Axis::linear("Share of requests not slower", 0.0, 1.0);
             y.ticks.iter_mut().for_each(|(value, text)| *text = share(*value));
-            ((y, Vec::new()), "Share of requests not slower")
+            y
         }
     };
+    let right = if which == Share::Above { y.percentiles() } else { Vec::new() };
     let curve = |(one, points): &(&Latencies<'_>, Vec<(f64, f64)>)| {
         let place = |(ms, share): &(f64, f64)| match which {
             Share::Above => (ms.log10(), share.log10()),
@@ -92,7 +93,7 @@ pub fn chart(id: &str, of: &[Latencies<'_>], which: Share, size: Size) -> Option
         Curve { name: one.name.to_owned(), look: one.look, points }
     };
     let curves: Vec<Curve> = drawn.iter().map(curve).collect();
-    let caption = Caption::new(id, size, format!("{title} than a latency"), describe(of));
+    let caption = Caption::new(id, size, format!("{} than a latency", y.name), describe(of));
     Some(draw(&Curves { caption, x, y, right: &right, curves: &curves, size }))
 }
 

@@ -1,6 +1,7 @@
 //! The frame of a plot: its position, scales, grid and labels.
 
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 
 use crate::number::escape;
 
@@ -58,26 +59,33 @@ impl Frame {
 
     /// Draws grid lines with their labels, the axes and their names. The name of the y axis is
     /// written horizontally above it.
-    pub(super) fn axes(&self, x: &[Tick], y: &[Tick], names: (&str, &str)) -> String {
+    pub(super) fn axes(&self, x: Side<'_>, y: Side<'_>) -> String {
         let (left, right, bottom) = (self.left, self.plot_right(), self.plot_bottom());
         let mut svg = String::from("<g aria-hidden=\"true\">");
-        for (at, label) in y {
+        for (at, label) in y.ticks {
             let _ = write!(svg, r#"<path class="grid" d="M{left:.1} {at:.1}H{right:.1}"/>"#);
             svg += &text(left - 8.0, at + 4.0, "end", "tick", label);
         }
-        for (at, label) in x {
+        for (at, label) in x.ticks {
             let _ = write!(svg, r#"<path class="axis" d="M{at:.1} {bottom:.1}v5"/>"#);
             svg += &text(*at, bottom + 19.0, "middle", "tick", label);
         }
         let _ = write!(svg, r#"<path class="axis" d="M{left:.1} {bottom:.1}H{right:.1}"/>"#);
-        svg += &text((left + right) / 2.0, bottom + 38.0, "middle", "name", names.0);
-        svg += &text(2.0, 14.0, "start", "name", names.1);
+        svg += &text((left + right) / 2.0, bottom + 38.0, "middle", "name", x.name);
+        svg += &text(2.0, 14.0, "start", "name", y.name);
         svg + "</g>"
     }
 }
 
 /// A tick: its position and its text.
 pub type Tick = (f64, String);
+
+/// What is written along an axis. The positions of the ticks are in pixels.
+#[derive(Clone, Copy)]
+pub(super) struct Side<'a> {
+    pub(super) name: &'a str,
+    pub(super) ticks: &'a [Tick],
+}
 
 /// Maps values to positions, linearly.
 #[derive(Clone, Copy, Debug)]
@@ -158,17 +166,17 @@ pub fn text(x: f64, y: f64, anchor: &str, class: &str, text: &str) -> String {
 
 /// Moves ascending positions apart until each is at least `gap` from the next, within the bounds if
 /// there is room.
-pub fn spread(positions: &mut [f64], gap: f64, bounds: (f64, f64)) {
+pub fn spread(positions: &mut [f64], gap: f64, bounds: RangeInclusive<f64>) {
     for i in 1..positions.len() {
         positions[i] = positions[i].max(positions[i - 1] + gap);
     }
-    let mut limit = bounds.1;
+    let mut limit = *bounds.end();
     for position in positions.iter_mut().rev() {
         *position = position.min(limit);
         limit = *position - gap;
     }
     // Some positions may now be below the lower bound. Move them up, starting at the bound.
-    let mut limit = bounds.0;
+    let mut limit = *bounds.start();
     for position in positions.iter_mut() {
         *position = position.max(limit);
         limit = *position + gap;
@@ -189,7 +197,7 @@ mod tests {
     #[test]
     fn labels_do_not_overlap() {
         let mut at = [10.0, 11.0, 50.0, 99.0, 100.0];
-        spread(&mut at, 14.0, (0.0, 100.0));
+        spread(&mut at, 14.0, 0.0..=100.0);
         assert!(at.windows(2).all(|pair| pair[1] - pair[0] >= 14.0), "{at:?}");
         assert!(at[0] >= 0.0 && at[4] <= 100.0, "{at:?}");
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::frame::{Caption, Frame, Size, begin, text};
+use super::frame::{Caption, Frame, Side, Size, begin, text};
 use crate::number::escape;
 
 /// A heat map.
@@ -54,7 +54,8 @@ pub fn draw(map: &Map<'_>) -> String {
     let x_ticks = ticks(map.x.1, width, TICKS.0, &x);
     let y_ticks = ticks(map.y.1, height, TICKS.1, &y);
     let mut svg = begin(&frame, &map.caption, class);
-    svg += &frame.axes(&x_ticks, &y_ticks, (map.x.0, map.name));
+    let x_side = Side { name: map.x.0, ticks: &x_ticks };
+    svg += &frame.axes(x_side, Side { name: map.name, ticks: &y_ticks });
     for (row, values) in map.values.iter().enumerate() {
         for (column, value) in values.iter().enumerate() {
             let (left, top) = (x(column as f64) - width / 2.0, y(row as f64) - height / 2.0);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::frame::{Caption, Frame, ROW_HEIGHT, Scale, Size, begin, spread, text, ticks};
+use super::frame::{Caption, Frame, ROW_HEIGHT, Scale, Side, Size, begin, spread, text, ticks};
 use crate::number::escape;
 use crate::number::{three, tick};
 use crate::policy::{Look, policy, two_lines};
@@ -90,7 +90,8 @@ pub fn draw(chart: &Chart<'_>) -> String {
     let x_ticks: Vec<_> = places.map(|&place| (x.at(place), (chart.x_text)(place))).collect();
     let y_ticks: Vec<_> = y_ticks.iter().map(|value| (y.at(*value), tick(*value))).collect();
     let mut svg = begin(&plot.frame, &chart.caption, chart.size.class);
-    svg += &plot.frame.axes(&x_ticks, &y_ticks, (chart.x_name, chart.name));
+    let x_side = Side { name: chart.x_name, ticks: &x_ticks };
+    svg += &plot.frame.axes(x_side, Side { name: chart.name, ticks: &y_ticks });
     for note in &notes {
         svg += &plot.note(note);
     }
@@ -134,7 +135,7 @@ fn bounds(xs: &[f64]) -> (f64, f64) {
 fn longest_name(lines: &[Line<'_>]) -> usize {
     let lengths = lines.iter().map(|line| {
         let name = policy(line.policy).short;
-        let (first, second) = two_lines(&name);
+        let [first, second] = two_lines(&name);
         first.chars().count().max(second.chars().count())
     });
     lengths.max().unwrap_or(0)
@@ -292,9 +293,9 @@ impl Plot<'_> {
         ends.sort_by(|a, b| a.0.1.total_cmp(&b.0.1));
         let mut places: Vec<f64> = ends.iter().map(|((_, y), _)| *y).collect();
         let names: Vec<String> = ends.iter().map(|(_, line)| policy(line.policy).short).collect();
-        let two = names.iter().any(|name| !two_lines(name).1.is_empty());
+        let two = names.iter().any(|name| !two_lines(name)[1].is_empty());
         let apart = if two { 2.0 * NAME_HEIGHT } else { NAME_HEIGHT };
-        spread(&mut places, apart, (self.frame.top, self.frame.plot_bottom()));
+        spread(&mut places, apart, self.frame.top..=self.frame.plot_bottom());
         let x = self.frame.plot_right() + 14.0;
         let mut svg = String::new();
         for (((end, line), place), name) in ends.iter().zip(places).zip(&names) {
@@ -309,7 +310,7 @@ impl Plot<'_> {
                 );
             }
             let class = if color < 2 { "line-name strong" } else { "line-name" };
-            let (first, second) = two_lines(name);
+            let [first, second] = two_lines(name);
             svg += &text(x, place + 4.5, "start", class, first);
             if !second.is_empty() {
                 svg += &text(x, place + 4.5 + 0.9 * NAME_HEIGHT, "start", class, second);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::curves::Axis;
-use super::frame::{Caption, Frame, Scale, Size, Tick, begin, text, ticks};
+use super::frame::{Caption, Frame, Scale, Side, Size, Tick, begin, text, ticks};
 use crate::number::escape;
 use crate::number::{share, three, tick};
 use crate::policy::Look;
@@ -18,26 +18,27 @@ struct Rows {
 }
 
 impl Rows {
-    /// Begins a chart whose x axis extends over `ends`. `margins` are the widths of the names and of
-    /// what follows the rows.
+    /// Begins a chart with its axes. `margins` are the widths of the names and of what follows the
+    /// rows, `step` is the distance between the tops of two rows, and `above` is the text above them.
     fn begin(
         caption: &Caption,
         size: Size,
         margins: [f64; 2],
-        (rows, step): (usize, f64),
-        ends: (f64, f64),
+        rows: usize,
+        step: f64,
+        x_axis: &Axis,
+        above: &str,
     ) -> Self {
         let height = 28.0 + step * rows as f64 + 46.0;
         let [left, right] = margins;
         let frame = Frame { width: size.width, height, left, right, top: 28.0, bottom: 46.0 };
-        let x = Scale { values: ends, positions: (frame.left, frame.plot_right()) };
-        Self { svg: begin(&frame, caption, size.class), frame, x, step }
-    }
-
-    fn axes(&mut self, ticks: impl IntoIterator<Item = (f64, String)>, names: (&str, &str)) {
-        let ticks: Vec<Tick> =
-            ticks.into_iter().map(|(value, text)| (self.x.at(value), text)).collect();
-        self.svg += &self.frame.axes(&ticks, &[], names);
+        let x = Scale { values: x_axis.ends, positions: (frame.left, frame.plot_right()) };
+        let ticks = x_axis.ticks.iter().map(|(value, text)| (x.at(*value), text.clone()));
+        let ticks: Vec<Tick> = ticks.collect();
+        let x_side = Side { name: &x_axis.name, ticks: &ticks };
+        let svg = begin(&frame, caption, size.class);
+        let svg = svg + &frame.axes(x_side, Side { name: above, ticks: &[] });
+        Self { svg, frame, x, step }
     }
 
     /// Writes a name, with its center at `middle` below the top of its row. Returns the top.
@@ -90,9 +91,12 @@ pub fn bars(
     let first = below.iter().position(|&tick| tick <= low).map_or(0, |last| last + 1);
     let ticks: Vec<f64> = below[..first].iter().rev().chain(&right).copied().collect();
     let whole = BAR * figures.len() as f64;
-    let ends = (ticks[0], ticks[ticks.len() - 1]);
-    let mut rows = Rows::begin(caption, size, [left, 24.0], (all.len(), whole + 10.0), ends);
-    rows.axes(ticks.into_iter().map(|at| (at, share(at))), (x_name, ""));
+    let x_axis = Axis {
+        name: x_name.to_owned(),
+        ends: (ticks[0], ticks[ticks.len() - 1]),
+        ticks: ticks.into_iter().map(|at| (at, share(at))).collect(),
+    };
+    let mut rows = Rows::begin(caption, size, [left, 24.0], all.len(), whole + 10.0, &x_axis, "");
     for (row, bars) in all.iter().enumerate() {
         let top = rows.name(row, whole / 2.0, &bars.name);
         let values = figures.iter().zip(&bars.values).enumerate();
@@ -133,7 +137,8 @@ pub fn stacks(
     caption: &Caption,
     parts: &[(&str, Look)],
     stacks: &[Stack],
-    (length, unit): (Length<'_>, &str),
+    length: Length<'_>,
+    unit: &str,
     size: Size,
 ) -> String {
     /// The height of a bar.
@@ -149,8 +154,9 @@ pub fn stacks(
         }
     };
     let ends = (0.0, ticks.last().map_or(1.0, |tick| tick.0));
-    let mut rows = Rows::begin(caption, size, [52.0, 84.0], (stacks.len(), BAR + 12.0), ends);
-    rows.axes(ticks, (name, ""));
+    let x_axis = Axis { name: name.to_owned(), ends, ticks };
+    let margins = [52.0, 84.0];
+    let mut rows = Rows::begin(caption, size, margins, stacks.len(), BAR + 12.0, &x_axis, "");
     for (row, stack) in stacks.iter().enumerate() {
         let top = rows.name(row, BAR / 2.0, &stack.name);
         let sum: f64 = stack.parts.iter().sum();
@@ -181,7 +187,8 @@ pub struct Strip {
 /// the unit of the values, and `left` is the width of the names in pixels.
 pub fn strips(
     caption: &Caption,
-    (x_axis, starts): (&Axis, &[f64]),
+    x_axis: &Axis,
+    starts: &[f64],
     strips: &[Strip],
     unit: &str,
     left: f64,
@@ -191,8 +198,8 @@ pub fn strips(
     const ROW: f64 = 22.0;
     let values = strips.iter().flat_map(|strip| strip.values.iter().flatten()).copied();
     let most = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
-    let mut rows = Rows::begin(caption, size, [left, 14.0], (strips.len(), ROW), x_axis.ends);
-    rows.axes(x_axis.ticks.clone(), (&x_axis.name, &format!("darkest: {}{unit}", three(most))));
+    let above = format!("darkest: {}{unit}", three(most));
+    let mut rows = Rows::begin(caption, size, [left, 14.0], strips.len(), ROW, x_axis, &above);
     for (row, strip) in strips.iter().enumerate() {
         let top = rows.name(row, ROW / 2.0, &strip.name);
         for (column, value) in strip.values.iter().enumerate() {
@@ -242,8 +249,7 @@ mod tests {
         let parts = [("read", look(1)), ("write", look(2))];
         let of = |name: &str, parts: [f64; 2]| Stack { name: name.to_owned(), parts: parts.into() };
         let all = [of("fast", [1.0, 1.0]), of("slow", [1.0, 3.0])];
-        let drawn =
-            |length| stacks(&Caption::default(), &parts, &all, (length, " ms"), wide(236.0));
+        let drawn = |length| stacks(&Caption::default(), &parts, &all, length, " ms", wide(236.0));
         // The bars are from 52 to 152, so 100 pixels wide.
         let (shares, sums) = (drawn(Length::Shares("share")), drawn(Length::Sums("time")));
         for (svg, words) in [
@@ -262,7 +268,7 @@ mod tests {
             Strip { name: "write".to_owned(), values: vec![Some(0.0), Some(f64::NAN), Some(1.0)] },
         ];
         let (axis, starts) = (Axis::linear("s", 0.0, 10.0), [0.0, 5.0, 8.0]);
-        let svg = strips(&Caption::default(), (&axis, &starts), &all, " ms", 100.0, wide(214.0));
+        let svg = strips(&Caption::default(), &axis, &starts, &all, " ms", 100.0, wide(214.0));
         assert_eq!(svg.matches("<rect").count(), 4, "{svg}");
         assert!(svg.contains(r#"x="180.0" y="28.0" width="20.0""#), "{svg}");
         assert_eq!(svg.matches(r#"fill-opacity="0.94""#).count(), 1, "{svg}");

@@ -107,7 +107,8 @@ impl Figure {
         let low = all().map(|point| point.0).fold(f64::INFINITY, f64::min);
         let high = all().map(|point| point.0).fold(low, f64::max);
         let smallest = all().map(|point| point.1).fold(1.0, f64::min);
-        let (y, right) = Axis::shares_above("Share of slower packets", smallest);
+        let y = Axis::shares_above("Share of slower packets", smallest);
+        let right = y.percentiles();
         let curve = |((name, look, _), points): (&(String, Look, _), &Vec<(f64, f64)>)| Curve {
             name: name.clone(),
             look: *look,

@@ -140,7 +140,7 @@ impl Figures<'_> {
         let about = "The same figures are in the table, in milliseconds.";
         let length = Length::Shares("Share of the latency");
         let caption = Caption::new("parts", size, title, about);
-        Some(stacks(&caption, &named, &bars, (length, " ms"), size))
+        Some(stacks(&caption, &named, &bars, length, " ms", size))
     }
 
     fn seconds(&self) -> Axis {
