@@ -84,7 +84,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
 }
 
 async fn listen(args: &Args, token: Option<Token>) -> Result<ExitCode, Stop> {
-    // Install the signal handlers before the address is announced, so that no signal is missed.
     let mut endings = child::Endings::listen(&args.tied)?;
     let cannot = |error: std::io::Error| {
         lacking!("cannot listen on {}: {error}; give another --listen", args.listen)

@@ -3,12 +3,15 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::process::Stdio;
+use std::pin::Pin;
+use std::process::{ExitCode, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use curtail_search::Server;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::{Child, Command};
+use tokio::sync::oneshot;
 
 use crate::exit::{Stop, lacking};
 use crate::run::Termination;
@@ -49,6 +52,51 @@ pub(crate) fn announce(addresses: &[SocketAddr], what: &str) -> Result<(), Stop>
     Ok(())
 }
 
+/// Called in the child: announces a leaf or a root, and serves until the child ends.
+pub(crate) async fn serve(
+    server: Server,
+    about: &str,
+    mut endings: Endings,
+) -> Result<ExitCode, Stop> {
+    announce(&[server.address()], about)?;
+    server.serve(async move { endings.next().await }).await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a proxy or a stage, which returns the number of connections that were cut off. The first event
+/// starts the drain, and the second one ends the server immediately.
+pub(crate) async fn drained<S: Future<Output = usize>>(
+    mut endings: Endings,
+    serve: impl FnOnce(Pin<Box<dyn Future<Output = ()> + Send>>) -> S,
+) -> ExitCode {
+    let (stop, stopped) = oneshot::channel::<()>();
+    let mut serving = std::pin::pin!(serve(Box::pin(async { drop(stopped.await) })));
+    tokio::select! {
+        cut = &mut serving => return ended(cut),
+        () = endings.next() => drop(stop),
+    }
+    tokio::select! {
+        cut = serving => ended(cut),
+        () = endings.next() => {
+            tracing::warn!("second signal: exiting immediately");
+            ExitCode::from(1)
+        }
+    }
+}
+
+/// Logs the end of a drain.
+fn ended(cut: usize) -> ExitCode {
+    if cut > 0 {
+        tracing::warn!(
+            connections = cut,
+            "drain timeout expired; remaining connections were closed"
+        );
+        return ExitCode::from(1);
+    }
+    tracing::info!("drained");
+    ExitCode::SUCCESS
+}
+
 /// Called in the child: asks the kernel to kill the child when the thread that started it ends. A
 /// stopped child (SIGSTOP) would not notice that its stdin has closed. Linux only.
 pub(crate) fn end_with_parent() {
@@ -69,7 +117,8 @@ pub(crate) struct Endings {
 
 impl Endings {
     /// Starts listening for signals, and for the end of stdin if it is tied. When stdin closes, the
-    /// parent has ended, for whatever reason.
+    /// parent has ended, for whatever reason. Called before the address is announced, so that no signal
+    /// is missed.
     pub(crate) fn listen(tied: &Tied) -> Result<Self, Stop> {
         Ok(Self {
             signals: Termination::listen()?,

@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use curtail_dist::Spec;
-use curtail_search::leaf_server::{
-    Cancel, Hiccup, LeafConfig, LeafServer, LeafServerError, Slowdown,
-};
+use curtail_search::leaf_server::{self, Cancel, Hiccup, LeafConfig, LeafServerError, Slowdown};
 use curtail_search::{Corpus, ShardedIndex};
 use tempfile::TempDir;
 
@@ -117,11 +115,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         child::end_with_parent();
     }
     run::on_one_thread(async {
-        // Install the signal handlers before the address is announced, so that no signal is missed.
-        let mut endings = child::Endings::listen(&args.tied)?;
-        let leaf = LeafServer::bind(config).await.map_err(|error| match error {
-            LeafServerError::Bind { .. } => Stop::Lacking(error.to_string()),
-            _ => Stop::BadInput(error.to_string()),
+        let endings = child::Endings::listen(&args.tied)?;
+        let leaf = leaf_server::bind(config).await.map_err(|error| match error {
+            LeafServerError::Bind(_) => Stop::lacking(error),
+            _ => Stop::bad(error),
         })?;
         let mut about = leaf.announcement().to_owned();
         if let Some(manual) = manual {
@@ -130,9 +127,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
             // ends.
             drop(manual);
         }
-        child::announce(&[leaf.address()], &about)?;
-        leaf.serve(async move { endings.next().await }).await;
-        Ok(ExitCode::SUCCESS)
+        child::serve(leaf, &about, endings).await
     })
 }
 

@@ -7,7 +7,6 @@ use curtail_proxy::config::{self, Config, ConfigError, Log, LogFormat, LogLevel}
 use curtail_proxy::{Server, Workers};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::oneshot;
 
 use crate::args::{Json, Seed};
 use crate::exit::{Stop, lacking};
@@ -98,8 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
 
 async fn serve(config: Config, path: &Path, args: &Args) -> Result<ExitCode, Stop> {
     let lacking = |error: std::io::Error| lacking!("cannot handle signals: {error}");
-    // Install the signal handlers before the address is announced, so that no signal is missed.
-    let mut endings = child::Endings::listen(&args.ties.tied)?;
+    let endings = child::Endings::listen(&args.ties.tied)?;
     // By convention SIGHUP makes a daemon reread its configuration. Without a handler it would end
     // the process.
     let mut hangup = signal(SignalKind::hangup()).map_err(lacking)?;
@@ -118,25 +116,13 @@ async fn serve(config: Config, path: &Path, args: &Args) -> Result<ExitCode, Sto
         let addresses: Vec<_> = std::iter::once(http).chain(admin).collect();
         child::announce(&addresses, "")?;
     }
-    let (stop, stopped) = oneshot::channel::<()>();
-    let mut stop = Some(stop);
-    let serving = server.run(workers, async move {
-        let _ = stopped.await;
-    });
-    tokio::pin!(serving);
-    loop {
-        tokio::select! {
-            cut = &mut serving => return Ok(drained(cut)),
-            _ = hangup.recv() => recheck(path),
-            () = endings.next() => {
-                // Dropping the sender starts the drain.
-                if stop.take().is_none() {
-                    tracing::warn!("second signal: exiting immediately");
-                    return Ok(ExitCode::from(1));
-                }
-            }
+    let path = path.to_owned();
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            recheck(&path);
         }
-    }
+    });
+    Ok(child::drained(endings, |stop| server.run(workers, stop)).await)
 }
 
 /// Logs the warnings and notes that `--check` prints.
@@ -151,19 +137,6 @@ fn recheck(path: &Path) {
         Ok(_) => tracing::warn!("SIGHUP: the configuration is valid; restart to apply changes"),
         Err(errors) => tracing::error!("SIGHUP: a restart would fail: {errors}"),
     }
-}
-
-/// Logs the end of a drain. `cut` is the number of connections that were cut off.
-pub(crate) fn drained(cut: usize) -> ExitCode {
-    if cut > 0 {
-        tracing::warn!(
-            connections = cut,
-            "drain timeout expired; remaining connections were closed"
-        );
-        return ExitCode::from(1);
-    }
-    tracing::info!("drained");
-    ExitCode::SUCCESS
 }
 
 /// Starts logging to stderr.

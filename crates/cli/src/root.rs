@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use curtail_dist::instead;
 use curtail_kernel::{Limits, Policy, PolicyError};
-use curtail_search::root_server::{RootConfig, RootServer, RootServerError};
+use curtail_search::root_server::{self, RootConfig, RootServerError};
 
 use crate::args::{Seed, span};
 use crate::exit::{Stop, bad};
@@ -86,14 +86,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         seed: args.seed.seed,
     };
     run::on_one_thread(async {
-        // Install the signal handlers before the address is announced, so that no signal is missed.
-        let mut endings = child::Endings::listen(&args.tied)?;
-        let root = RootServer::bind(config).await.map_err(|error| match error {
-            RootServerError::Bind { .. } => Stop::Lacking(error.to_string()),
-            _ => Stop::BadInput(error.to_string()),
+        let endings = child::Endings::listen(&args.tied)?;
+        let root = root_server::bind(config).await.map_err(|error| match error {
+            RootServerError::Bind(_) => Stop::lacking(error),
+            _ => Stop::bad(error),
         })?;
-        child::announce(&[root.address()], root.announcement())?;
-        root.serve(async move { endings.next().await }).await;
-        Ok(ExitCode::SUCCESS)
+        let about = root.announcement().to_owned();
+        child::serve(root, &about, endings).await
     })
 }

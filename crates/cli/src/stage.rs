@@ -129,8 +129,7 @@ fn report(text: &str, machine: &[Found], as_json: bool) -> Result<(), Stop> {
 }
 
 async fn serve(stages: Vec<StageConfig>, args: &Args) -> Result<ExitCode, Stop> {
-    // Install the signal handlers before the addresses are announced, so that no signal is missed.
-    let mut endings = child::Endings::listen(&args.ties.tied)?;
+    let endings = child::Endings::listen(&args.ties.tied)?;
     let started = curtail_stage::start(stages, args.seed.seed).await;
     let running = started.map_err(Stop::lacking)?;
     for (name, addresses) in &running.addresses {
@@ -140,18 +139,5 @@ async fn serve(stages: Vec<StageConfig>, args: &Args) -> Result<ExitCode, Stop> 
         let all: Vec<_> = running.addresses.iter().flat_map(|(_, all)| all.clone()).collect();
         child::announce(&all, "")?;
     }
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let serving = running.run(async { drop(stopped.await) });
-    tokio::pin!(serving);
-    tokio::select! {
-        cut = &mut serving => return Ok(proxy::drained(cut)),
-        () = endings.next() => drop(stop),
-    }
-    tokio::select! {
-        cut = serving => Ok(proxy::drained(cut)),
-        () = endings.next() => {
-            tracing::warn!("second signal: exiting immediately");
-            Ok(ExitCode::from(1))
-        }
-    }
+    Ok(child::drained(endings, |stop| running.run(stop)).await)
 }

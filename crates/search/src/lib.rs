@@ -34,12 +34,8 @@ mod serve;
 pub use corpus::{Corpus, CorpusError, Document, Limits, Source};
 pub use index::{IndexError, Outcome, Progress, ShardedIndex};
 pub use leaf::{Hit, Leaf, MAX_HITS, SearchError, SearchResponse, merge_top_k};
-pub use leaf_server::{LeafConfig, LeafServer};
+pub use leaf_server::LeafConfig;
 pub use query::{Query, QueryError};
-pub use root_server::{RootConfig, RootServer};
-
-/// A server as a boxed future, which completes after the shutdown. An async function is compiled in
-/// the crate that polls it. Without the box, a server would be compiled in the command-line crate.
-/// The release profile optimizes that crate less than this one.
-pub type Serving = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+pub use root_server::RootConfig;
 pub use sample::sample_queries;
+pub use serve::{BindError, Server};

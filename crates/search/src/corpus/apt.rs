@@ -4,7 +4,9 @@ use std::io::{BufRead, BufReader};
 use std::ops::ControlFlow;
 use std::process::{Command, Stdio};
 
-use super::{Corpus, Gather, Limits, thousands};
+use curtail_report::number;
+
+use super::{Corpus, Gather, Limits};
 
 /// Minimum number of packages. If there are fewer, the lists are stale or were never fetched.
 const MIN_PACKAGES: u64 = 1000;
@@ -31,7 +33,7 @@ pub(super) fn load(limits: Limits) -> Result<Corpus, String> {
     read.map_err(|error| format!("apt-cache dumpavail: {error}"))?;
     let fewest = MIN_PACKAGES.min(limits.max_documents);
     if gather.len() < fewest {
-        let got = thousands(gather.len());
+        let got = number::count(gather.len());
         return Err(format!("apt-cache dumpavail lists only {got} packages, fewer than {fewest}"));
     }
     gather

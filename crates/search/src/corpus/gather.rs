@@ -2,6 +2,8 @@
 
 use std::ops::ControlFlow;
 
+use curtail_report::number;
+
 use super::{Corpus, CorpusError, Document, Limits};
 
 /// Maximum length of a body. Longer bodies are truncated.
@@ -54,7 +56,7 @@ impl Gather {
 
     /// Returns the corpus. `describe` gets the formatted number of documents.
     pub(super) fn finish(self, describe: impl Fn(&str) -> String) -> Result<Corpus, CorpusError> {
-        let mut description = describe(&thousands(self.len()));
+        let mut description = describe(&number::count(self.len()));
         if self.documents.is_empty() {
             return Err(CorpusError::Empty { source_description: description });
         }
@@ -66,8 +68,8 @@ impl Gather {
             remarks.push(format!(
                 "the corpus stops after {} documents because of the limit of {} {bound}; raise \
                  the limit to include more",
-                thousands(self.len()),
-                thousands(limit),
+                number::count(self.len()),
+                number::count(limit),
             ));
         }
         let counted = [
@@ -79,7 +81,7 @@ impl Gather {
             ),
         ];
         let counted = counted.into_iter().filter(|(count, _)| *count > 0);
-        remarks.extend(counted.map(|(count, what)| format!("{} {what}", thousands(count))));
+        remarks.extend(counted.map(|(count, what)| format!("{} {what}", number::count(count))));
         Ok(Corpus::new(self.documents, description, remarks))
     }
 }
@@ -91,19 +93,6 @@ pub(crate) fn head(text: &str, max: usize) -> &str {
         end -= 1;
     }
     &text[..end]
-}
-
-/// Formats a number with thousands separators, such as 63,666.
-pub(super) fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 /// A section ends with the first paragraph that ends after this many bytes.

@@ -10,7 +10,7 @@
 use std::path::PathBuf;
 use std::{env, io};
 
-use gather::{Gather, thousands};
+use gather::Gather;
 use xxhash_rust::xxh64::Xxh64;
 
 mod apt;
@@ -35,11 +35,10 @@ pub struct Document {
 /// A source of documents.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Source {
-    /// Real text that the machine already has: [`Source::Debian`], or else [`Source::Cargo`].
+    /// Real text that the machine already has: the package descriptions that `apt-cache dumpavail`
+    /// prints, or else [`Source::Cargo`].
     #[default]
     Default,
-    /// The package descriptions that `apt-cache dumpavail` prints.
-    Debian,
     /// The sources and documents of the crates that cargo has downloaded.
     Cargo,
     /// A folder of text files, or a file with one JSON object per line.
@@ -76,7 +75,6 @@ impl Corpus {
     pub fn load(source: &Source, limits: Limits) -> Result<Self, CorpusError> {
         match source {
             Source::Default => Self::load_default(limits),
-            Source::Debian => apt::load(limits).map_err(|why| CorpusError::NoDebian { why }),
             Source::Cargo => Self::load_cargo(limits),
             Source::Path(path) if path.is_dir() => {
                 let mut gather = Gather::new(limits);
@@ -181,8 +179,6 @@ pub enum CorpusError {
     Json { path: PathBuf, reason: String },
     #[error("{source_description}: there is no text to search; name another corpus")]
     Empty { source_description: String },
-    #[error("no Debian package descriptions: {why}; run `apt-get update`, or use another corpus")]
-    NoDebian { why: String },
     #[error(
         "this machine has no default corpus (Debian packages: {debian}; cargo's crates: {cargo}); \
          name a folder or a JSON-lines file with --corpus PATH"

@@ -85,7 +85,7 @@ fn build_shards(
             if number >= shards {
                 return Ok(built);
             }
-            built.push(build_shard(directory, documents, (number, shards), &watch)?);
+            built.push(build_shard(directory, documents, number, shards, &watch)?);
         }
     };
     thread::scope(|scope| {
@@ -121,7 +121,8 @@ fn build_shards(
 fn build_shard(
     directory: &Path,
     documents: &[Document],
-    (number, shards): (u32, u32),
+    number: u32,
+    shards: u32,
     watch: &Watch<'_>,
 ) -> Result<Built, IndexError> {
     let folder = shard_folder(directory, number);

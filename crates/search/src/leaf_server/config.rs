@@ -1,7 +1,6 @@
 //! The configuration of a leaf.
 
 use std::fmt::{self, Write as _};
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,6 +10,7 @@ use curtail_kernel::duration;
 
 use super::slow::Slowdown;
 use crate::index::IndexError;
+use crate::serve::BindError;
 
 /// Maximum number of slots, which is the maximum that the kernel permits per server.
 const SLOTS_MAX: u32 = curtail_kernel::Topology::MAX_GATE;
@@ -19,7 +19,7 @@ const SLOTS_MAX: u32 = curtail_kernel::Topology::MAX_GATE;
 #[derive(Debug, Clone)]
 pub struct LeafConfig {
     /// The address to listen on. Port 0 selects a free port, which
-    /// [`address`](super::LeafServer::address) returns.
+    /// [`address`](crate::Server::address) returns.
     pub listen: SocketAddr,
     /// The folder of the index.
     pub index: PathBuf,
@@ -101,8 +101,8 @@ pub enum LeafServerError {
     Slots { slots: u32 },
     #[error(transparent)]
     Index(#[from] IndexError),
-    #[error("cannot listen on {address}: {source}; use another address, or port 0 for a free one")]
-    Bind { address: SocketAddr, source: io::Error },
+    #[error(transparent)]
+    Bind(#[from] BindError),
     #[error("the runtime stopped while the index was opened; start the leaf again")]
     Stopped,
 }

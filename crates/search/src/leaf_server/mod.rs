@@ -45,66 +45,26 @@ mod service;
 mod slow;
 mod stats;
 
-use std::future::Future;
-use std::net::SocketAddr;
-
-use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 pub use config::{Cancel, Hiccup, HiccupError, LeafConfig, LeafServerError};
 pub use slow::{Slowdown, SlowdownError};
 pub use stats::LeafStats;
 
-use crate::Serving;
 use crate::leaf::Leaf;
-use crate::serve;
+use crate::serve::Server;
 use service::LeafService;
 
-/// A leaf whose index is open and whose address is bound. Clients can connect, and are served once
-/// [`LeafServer::serve`] is called.
-#[derive(Debug)]
-pub struct LeafServer {
-    listener: TcpListener,
-    address: SocketAddr,
-    announcement: String,
-    service: LeafService,
-}
-
-impl LeafServer {
-    /// Opens the shard and binds the address.
-    pub async fn bind(config: LeafConfig) -> Result<Self, LeafServerError> {
-        config.check()?;
-        let (index, shard) = (config.index.clone(), config.shard);
-        // Opening reads and checks every file of the shard, so it must not block a thread of the
-        // runtime.
-        let leaf = tokio::task::spawn_blocking(move || Leaf::open(&index, shard));
-        let leaf = leaf.await.map_err(|_| LeafServerError::Stopped)??;
-        let bound = serve::bind(config.listen).await;
-        let (listener, address) =
-            bound.map_err(|source| LeafServerError::Bind { address: config.listen, source })?;
-        let announcement = config.announce(address, leaf.documents());
-        let service = LeafService::new(&config, leaf);
-        Ok(Self { listener, address, announcement, service })
-    }
-
-    /// Returns the bound address.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Returns a one-line description of what is real and what is stretched in this leaf.
-    pub fn announcement(&self) -> &str {
-        &self.announcement
-    }
-
-    /// Serves until `shutdown` resolves. Running queries then have 10 s to finish.
-    pub fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> Serving {
-        self.boxed(Box::pin(shutdown))
-    }
-
-    /// See [`Serving`].
-    #[inline(never)]
-    fn boxed(self, shutdown: Serving) -> Serving {
-        let serving = serve::serve(self.listener, self.service, shutdown);
-        Box::pin(async move { _ = serving.await })
-    }
+/// Opens a shard and binds the address of its leaf.
+pub async fn bind(config: LeafConfig) -> Result<Server, LeafServerError> {
+    config.check()?;
+    let (index, shard) = (config.index.clone(), config.shard);
+    // Opening reads and checks every file of the shard, so it must not block a thread of the
+    // runtime.
+    let leaf = tokio::task::spawn_blocking(move || Leaf::open(&index, shard));
+    let leaf = leaf.await.map_err(|_| LeafServerError::Stopped)??;
+    let documents = leaf.documents();
+    let service = LeafService::new(&config, leaf);
+    let announce = |address| config.announce(address, documents);
+    Ok(Server::bind(config.listen, announce, service, JoinSet::new).await?)
 }

@@ -22,8 +22,6 @@
 //! with a timeout of 500 ms. One refused connection or two consecutive failures take a leaf down,
 //! and one success restores it.
 
-use std::future::Future;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,14 +29,12 @@ use std::time::Duration;
 use curtail_kernel::{ConfigError, Core, Limits, Policy, ServerId, Topology, rng};
 use curtail_runtime::http::{Health, Http, Probe, Settings, watch};
 use curtail_runtime::{Cell, Learning, Timers};
-use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use service::RootService;
 
-use crate::Serving;
-use crate::serve;
+use crate::serve::{BindError, Server};
 
 mod fan_out;
 mod service;
@@ -52,68 +48,25 @@ pub use timing::ShardTiming;
 /// even a tenth of this size.
 const WHOLE_BYTES: u64 = 1 << 20;
 
-/// A root whose address is bound. Clients can connect, and are served once [`RootServer::serve`] is
-/// called.
-#[derive(Debug)]
-pub struct RootServer {
-    listener: TcpListener,
-    address: SocketAddr,
-    announcement: String,
-    cells: Vec<Cell<Http>>,
-    /// Present if the policy learns.
-    learning: Option<Arc<Learning>>,
-    service: RootService,
-}
-
-impl RootServer {
-    /// Creates the cells and binds the address. The leaves need not be running yet.
-    pub async fn bind(config: RootConfig) -> Result<Self, RootServerError> {
-        if config.shards.is_empty() {
-            return Err(RootServerError::NoShards);
+/// Creates the cells of a root and binds its address. The leaves need not be running yet.
+pub async fn bind(config: RootConfig) -> Result<Server, RootServerError> {
+    if config.shards.is_empty() {
+        return Err(RootServerError::NoShards);
+    }
+    let timers = Timers::precise();
+    let cells = (0..).zip(&config.shards);
+    let cells = cells.map(|(shard, replicas)| cell(&config, shard, replicas, &timers));
+    let cells = cells.collect::<Result<Vec<_>, _>>()?;
+    let learning = config.policy.learner(&config.limits).map(Learning::new).map(Arc::new);
+    let service = RootService::new(&config, cells.clone(), learning.clone());
+    let background = move || {
+        let mut tasks = probe(&cells);
+        if let Some(learning) = learning {
+            tasks.spawn(async move { learning.run(&cells).await });
         }
-        let timers = Timers::precise();
-        let cells = (0..).zip(&config.shards);
-        let cells = cells.map(|(shard, replicas)| cell(&config, shard, replicas, &timers));
-        let cells = cells.collect::<Result<Vec<_>, _>>()?;
-        let bound = serve::bind(config.listen).await;
-        let (listener, address) =
-            bound.map_err(|source| RootServerError::Bind { address: config.listen, source })?;
-        let announcement = config.announce(address);
-        let learning = config.policy.learner(&config.limits).map(Learning::new).map(Arc::new);
-        let service = RootService::new(&config, cells.clone(), learning.clone());
-        Ok(Self { listener, address, announcement, cells, learning, service })
-    }
-
-    /// Returns the bound address.
-    pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Returns a one-line description of what this root does.
-    pub fn announcement(&self) -> &str {
-        &self.announcement
-    }
-
-    /// Serves until `shutdown` resolves. Running requests then have 10 s to finish.
-    pub fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> Serving {
-        self.boxed(Box::pin(shutdown))
-    }
-
-    /// See [`Serving`].
-    #[inline(never)]
-    fn boxed(self, shutdown: Serving) -> Serving {
-        Box::pin(self.serve_until(shutdown))
-    }
-
-    async fn serve_until(self, shutdown: Serving) {
-        let mut background = probe(&self.cells);
-        if let Some(learning) = self.learning {
-            background.spawn(async move { learning.run(&self.cells).await });
-        }
-        serve::serve(self.listener, self.service, shutdown).await;
-        // Dropping the set ends these tasks, which are needed while queries run.
-        drop(background);
-    }
+        tasks
+    };
+    Ok(Server::bind(config.listen, |at| config.announce(at), service, background).await?)
 }
 
 fn cell(
@@ -161,8 +114,7 @@ fn probe(cells: &[Cell<Http>]) -> JoinSet<()> {
 /// The configuration of a root.
 #[derive(Debug, Clone)]
 pub struct RootConfig {
-    /// The address to listen on. Port 0 selects a free port, which [`address`](RootServer::address)
-    /// returns.
+    /// The address to listen on. Port 0 selects a free port, which [`address`](Server::address) returns.
     pub listen: SocketAddr,
     /// The replicas of each shard.
     pub shards: Vec<Vec<SocketAddr>>,
@@ -185,8 +137,8 @@ pub enum RootServerError {
     NoShards,
     #[error("shard {shard}: {source}")]
     Shard { shard: u32, source: ConfigError },
-    #[error("cannot listen on {address}: {source}; use another address, or port 0 for a free one")]
-    Bind { address: SocketAddr, source: io::Error },
+    #[error(transparent)]
+    Bind(#[from] BindError),
 }
 
 impl RootConfig {

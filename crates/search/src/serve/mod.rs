@@ -4,8 +4,11 @@
 //! Additional clients wait in the listener's backlog. `curtail-http` limits how many bytes a
 //! connection holds.
 
+use std::fmt;
 use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,24 +49,79 @@ pub(crate) trait Service: Send + Sync + 'static {
     fn answer(&self, request: &Request) -> impl Future<Output = Reply> + Send;
 }
 
-/// Binds a listener, and returns it with its address.
-pub(crate) async fn bind(address: SocketAddr) -> std::io::Result<(TcpListener, SocketAddr)> {
-    let listener = TcpListener::bind(address).await?;
-    let bound = listener.local_addr()?;
-    Ok((listener, bound))
+/// The reason why an address cannot be bound.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}: {source}; use another address, or port 0 for a free one")]
+pub struct BindError {
+    address: SocketAddr,
+    source: io::Error,
 }
 
-/// Serves until `shutdown` resolves. Running requests then have [`DRAIN`] to finish. Returns the
-/// number of connections that were cut off.
-pub(crate) async fn serve<S: Service>(
-    listener: TcpListener,
-    service: S,
-    shutdown: impl Future<Output = ()>,
-) -> usize {
+/// A leaf or a root whose address is bound. Clients can connect, and are served once
+/// [`Server::serve`] is called.
+pub struct Server {
+    address: SocketAddr,
+    announcement: String,
+    /// Returns the future that serves, from the future that ends it. An async function is compiled in
+    /// the crate that polls it, and the release profile optimizes the command-line crate less than
+    /// this one. The box keeps the server here.
+    serving: Box<dyn FnOnce(Serving) -> Serving + Send>,
+}
+
+type Serving = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Server {
+    /// Binds an address. `announce` describes the server at its address, and `background` starts the
+    /// tasks that are needed while requests run.
+    pub(crate) async fn bind<S: Service>(
+        address: SocketAddr,
+        announce: impl FnOnce(SocketAddr) -> String,
+        service: S,
+        background: impl FnOnce() -> JoinSet<()> + Send + 'static,
+    ) -> Result<Self, BindError> {
+        let failed = |source| BindError { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let bound = listener.local_addr().map_err(failed)?;
+        let serving = |shutdown: Serving| -> Serving {
+            Box::pin(async move {
+                let background = background();
+                serve(listener, service, shutdown).await;
+                drop(background);
+            })
+        };
+        Ok(Self { address: bound, announcement: announce(bound), serving: Box::new(serving) })
+    }
+
+    /// Returns the bound address.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns a one-line description of what the server does, and of what is not real.
+    pub fn announcement(&self) -> &str {
+        &self.announcement
+    }
+
+    /// Serves until `shutdown` resolves. Running requests then have 10 s to finish.
+    pub fn serve(
+        self,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        (self.serving)(Box::pin(shutdown))
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// Serves until `shutdown` resolves. Running requests then have [`DRAIN`] to finish.
+async fn serve<S: Service>(listener: TcpListener, service: S, mut shutdown: Serving) {
     let service = Arc::new(service);
     let (drain, draining) = watch::channel(false);
     let mut conversations = JoinSet::new();
-    let mut shutdown = std::pin::pin!(shutdown);
     loop {
         let room = conversations.len() < CONNECTIONS_MAX;
         tokio::select! {
@@ -87,7 +145,6 @@ pub(crate) async fn serve<S: Service>(
     if timeout(DRAIN, all).await.is_err() {
         tracing::warn!(connections = conversations.len(), "cut off: they did not end in time");
     }
-    conversations.len()
 }
 
 /// Serves the requests of one client, one after the other.

@@ -17,6 +17,13 @@ pub(crate) fn real_corpus() -> Corpus {
     Corpus::from_texts(texts, "sources")
 }
 
+/// Builds an index in a temporary folder, and opens its leaves.
+pub(crate) fn built(corpus: &Corpus, shards: u32) -> (tempfile::TempDir, Vec<Leaf>) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let leaves = leaves(&build(&folder.path().join("index"), corpus, shards));
+    (folder, leaves)
+}
+
 pub(crate) fn build(directory: &Path, corpus: &Corpus, shards: u32) -> ShardedIndex {
     ShardedIndex::build(directory, corpus, shards, &mut |_, _| ControlFlow::Continue(()))
         .expect("the index builds")

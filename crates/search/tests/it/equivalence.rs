@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{ask, build, leaves, real_corpus};
+use crate::common::{ask, built, real_corpus};
 use curtail_search::{Corpus, Leaf, sample_queries};
 use tantivy::collector::DocSetCollector;
 use tantivy::query::{EnableScoring, QueryParser};
@@ -29,9 +29,7 @@ fn bits(leaves: &[Leaf], query: &str, k: usize) -> (Vec<(u64, u32, String)>, u64
 #[test]
 fn shards_equal_one_index_bit_by_bit() {
     let corpus = real_corpus();
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let [one, three, five] = [1, 3, 5]
-        .map(|shards| leaves(&build(&folder.path().join(shards.to_string()), &corpus, shards)));
+    let [(_one, one), (_three, three), (_five, five)] = [1, 3, 5].map(|n| built(&corpus, n));
     let mut answered = 0;
     for query in queries(&corpus) {
         for k in [1, 10, 200] {
@@ -91,8 +89,7 @@ impl Reference {
 #[test]
 fn shards_equal_tantivy_alone() {
     let corpus = real_corpus();
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let leaves = leaves(&build(&folder.path().join("index"), &corpus, 3));
+    let (_folder, leaves) = built(&corpus, 3);
     let reference = Reference::new(&corpus).expect("tantivy indexes the corpus");
     // tantivy adds up scores in a different order, so the scores may differ by a few units in the
     // last place.
@@ -118,9 +115,8 @@ fn ties_go_to_the_lower_id_across_shards() {
     let texts =
         (0..61).map(|i| ("twin", if i % 4 == 3 { "needle needle hay" } else { "needle hay hay" }));
     let corpus = Corpus::from_texts(texts, "twins");
-    let folder = tempfile::tempdir().expect("a temporary folder");
     for shards in [1, 3, 5, 61] {
-        let leaves = leaves(&build(&folder.path().join(shards.to_string()), &corpus, shards));
+        let (_folder, leaves) = built(&corpus, shards);
         for k in [1, 7, 15, 16, 22, 61, 99] {
             let (hits, matched) = ask(&leaves, "needle", k);
             let ids: Vec<u64> = hits.iter().map(|hit| hit.id).collect();

@@ -1,15 +1,12 @@
 //! Tests what a leaf does with a query after the client disconnects.
 
-use crate::net::{LONG, MS, Running, distribution, index, leaf_config, search, stats_until};
+use crate::net::{LONG, MS, Running, distribution, search, stats_until};
 use curtail_search::leaf_server::Cancel;
 use tokio::time::{Instant, timeout};
 
 #[tokio::test]
 async fn with_honor_a_disconnect_frees_the_slot_or_the_place_in_the_queue() {
-    let (_folder, index) = index(1);
-    let mut config = leaf_config(index.directory(), 0, 0);
-    config.service_time = Some(distribution("det:1min"));
-    let leaf = Running::leaf(config).await;
+    let leaf = Running::alone(|config| config.service_time = Some(distribution("det:1min"))).await;
     let runs = search(leaf.address, "/search?q=word");
     stats_until(leaf.address, |stats| stats.busy == 1).await;
     let waits = search(leaf.address, "/search?q=word");
@@ -32,10 +29,10 @@ async fn with_honor_a_disconnect_frees_the_slot_or_the_place_in_the_queue() {
 
 #[tokio::test]
 async fn with_ignore_a_disconnect_keeps_the_slot_to_the_end() {
-    let (_folder, index) = index(1);
-    let mut config = leaf_config(index.directory(), 0, 0);
-    (config.service_time, config.cancel) = (Some(distribution("det:200ms")), Cancel::Ignore);
-    let leaf = Running::leaf(config).await;
+    let leaf = Running::alone(|config| {
+        (config.service_time, config.cancel) = (Some(distribution("det:200ms")), Cancel::Ignore);
+    })
+    .await;
     let start = Instant::now();
     let gone = search(leaf.address, "/search?q=word");
     stats_until(leaf.address, |stats| stats.busy == 1).await;

@@ -1,7 +1,7 @@
 //! Tests the responses of a leaf over sockets, and the requests that it refuses.
 
 use crate::net::{Client, Running, distribution, get, index, leaf_config, search, stats_until};
-use curtail_search::leaf_server::{LeafServer, LeafServerError, LeafStats};
+use curtail_search::leaf_server::{self, LeafServerError, LeafStats};
 use curtail_search::{Query, SearchResponse};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -29,10 +29,7 @@ async fn a_leaf_returns_the_result_of_its_engine() {
 
 #[tokio::test]
 async fn a_leaf_that_stretches_nothing_reports_none() {
-    let (_folder, index) = index(1);
-    let server = LeafServer::bind(leaf_config(index.directory(), 0, 0)).await.expect("it binds");
-    assert!(server.announcement().ends_with("nothing is stretched"), "{}", server.announcement());
-    let leaf = Running::leaf(leaf_config(index.directory(), 0, 0)).await;
+    let leaf = Running::alone(|_| ()).await;
     let got = get(leaf.address, "/search?q=word").await;
     assert_eq!(got.header("x-curtail-stretched"), None);
     assert_eq!((got.timing("stretch"), got.timing("own")), (Some(0.0), None));
@@ -44,8 +41,7 @@ async fn a_leaf_that_stretches_nothing_reports_none() {
 
 #[tokio::test]
 async fn bad_requests_get_a_reason_and_keep_the_connection() {
-    let (_folder, index) = index(1);
-    let leaf = Running::leaf(leaf_config(index.directory(), 0, 0)).await;
+    let leaf = Running::alone(|_| ()).await;
     let mut client = Client::connect(leaf.address).await;
     for (target, status, word) in [
         ("/search", 400, "the parameter q is missing"),
@@ -64,8 +60,7 @@ async fn bad_requests_get_a_reason_and_keep_the_connection() {
 
 #[tokio::test]
 async fn garbage_is_refused() {
-    let (_folder, index) = index(1);
-    let leaf = Running::leaf(leaf_config(index.directory(), 0, 0)).await;
+    let leaf = Running::alone(|_| ()).await;
     for (bytes, status) in [
         (&b"\x16\x03\x01\x02\x00\x01\xfc\x03\x03\r\n\r\n"[..], "400"),
         (b"POST /search?q=a HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n", "405"),
@@ -82,10 +77,10 @@ async fn garbage_is_refused() {
 
 #[tokio::test]
 async fn a_full_queue_refuses_and_health_does_not_queue() {
-    let (_folder, index) = index(1);
-    let mut config = leaf_config(index.directory(), 0, 0);
-    (config.service_time, config.queue) = (Some(distribution("det:60s")), 1);
-    let leaf = Running::leaf(config).await;
+    let leaf = Running::alone(|config| {
+        (config.service_time, config.queue) = (Some(distribution("det:60s")), 1);
+    })
+    .await;
     let first = search(leaf.address, "/search?q=word");
     stats_until(leaf.address, |stats| stats.busy == 1).await;
     let second = search(leaf.address, "/search?q=word");
@@ -100,10 +95,8 @@ async fn a_full_queue_refuses_and_health_does_not_queue() {
 
 #[tokio::test]
 async fn running_queries_finish_before_a_leaf_stops() {
-    let (_folder, index) = index(1);
-    let mut config = leaf_config(index.directory(), 0, 0);
-    config.service_time = Some(distribution("det:100ms"));
-    let mut leaf = Running::leaf(config).await;
+    let mut leaf =
+        Running::alone(|config| config.service_time = Some(distribution("det:100ms"))).await;
     let mut idle = Client::connect(leaf.address).await;
     assert_eq!(idle.get("/health", &[]).await.status, 200);
     let running = search(leaf.address, "/search?q=word");
@@ -124,14 +117,14 @@ async fn running_queries_finish_before_a_leaf_stops() {
 async fn impossible_leaves_are_not_started() {
     let (_folder, index) = index(2);
     let mut config = leaf_config(index.directory(), 2, 0);
-    let error = LeafServer::bind(config.clone()).await.expect_err("there are two shards");
+    let error = leaf_server::bind(config.clone()).await.expect_err("there are two shards");
     assert!(matches!(&error, LeafServerError::Index(_)), "{error}");
     (config.shard, config.slots) = (0, 0);
-    let error = LeafServer::bind(config.clone()).await.expect_err("no slots");
+    let error = leaf_server::bind(config.clone()).await.expect_err("no slots");
     assert_eq!(error.to_string(), "0 slots: must be 1 to 65535");
     config.slots = 1;
     let leaf = Running::leaf(config.clone()).await;
     config.listen = leaf.address;
-    let error = LeafServer::bind(config).await.expect_err("the port is taken").to_string();
+    let error = leaf_server::bind(config).await.expect_err("the port is taken").to_string();
     assert!(error.contains(&leaf.address.to_string()), "{error}");
 }

@@ -3,9 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::net::{
-    Client, Got, MS, Running, distribution, get, index, leaf_config, search, stats_until,
-};
+use crate::net::{Client, Got, MS, Running, distribution, get, search, stats_until};
 use curtail_search::leaf_server::{Hiccup, LeafStats};
 use tokio::time::Instant;
 
@@ -30,10 +28,7 @@ async fn line_up(address: SocketAddr, slots: u32, count: u32) -> Vec<(Got, Durat
 
 #[tokio::test]
 async fn first_come_first_served() {
-    let (_folder, index) = index(1);
-    let mut config = leaf_config(index.directory(), 0, 0);
-    config.service_time = Some(distribution("det:40ms"));
-    let leaf = Running::leaf(config).await;
+    let leaf = Running::alone(|config| config.service_time = Some(distribution("det:40ms"))).await;
     for (turn, (got, end)) in (1..).zip(line_up(leaf.address, 1, 5).await) {
         assert_eq!(got.status, 200);
         assert!(end >= 40 * MS * turn, "number {turn} ended after {end:?}");
@@ -45,10 +40,10 @@ async fn first_come_first_served() {
 
 #[tokio::test]
 async fn each_slot_serves_one_query_at_a_time() {
-    let (_folder, index) = index(1);
-    let mut config = leaf_config(index.directory(), 0, 0);
-    (config.service_time, config.slots) = (Some(distribution("det:50ms")), 2);
-    let leaf = Running::leaf(config).await;
+    let leaf = Running::alone(|config| {
+        (config.service_time, config.slots) = (Some(distribution("det:50ms")), 2);
+    })
+    .await;
     let ends = line_up(leaf.address, 2, 6).await;
     for (turn, (_, end)) in (0..).zip(&ends) {
         assert!(*end >= 50 * MS * (turn / 2 + 1), "number {turn} ended after {end:?}");
@@ -63,10 +58,8 @@ async fn each_slot_serves_one_query_at_a_time() {
 
 #[tokio::test]
 async fn the_key_takes_precedence_over_the_target() {
-    let (_folder, index) = index(1);
-    let mut config = leaf_config(index.directory(), 0, 0);
-    config.service_time = Some(distribution("uniform:1ms:20ms"));
-    let leaf = Running::leaf(config).await;
+    let leaf =
+        Running::alone(|config| config.service_time = Some(distribution("uniform:1ms:20ms"))).await;
     let mut client = Client::connect(leaf.address).await;
     let mut own = Vec::new();
     for target in ["/search?q=word", "/search?q=number&k=3"] {
@@ -84,10 +77,10 @@ async fn the_key_takes_precedence_over_the_target() {
 
 #[tokio::test]
 async fn hiccups_take_their_time_and_are_counted() {
-    let (_folder, index) = index(1);
-    let mut config = leaf_config(index.directory(), 0, 0);
-    config.hiccup = Some(Hiccup { probability: 0.5, duration_ns: 3_000_000 });
-    let leaf = Running::leaf(config).await;
+    let leaf = Running::alone(|config| {
+        config.hiccup = Some(Hiccup { probability: 0.5, duration_ns: 3_000_000 })
+    })
+    .await;
     let mut client = Client::connect(leaf.address).await;
     let mut hits = 0;
     for number in 0..32 {
@@ -107,11 +100,11 @@ async fn hiccups_take_their_time_and_are_counted() {
 
 #[tokio::test]
 async fn a_slow_period_follows_a_fast_one() {
-    let (_folder, index) = index(1);
-    let mut config = leaf_config(index.directory(), 0, 0);
-    config.service_time = Some(distribution("det:5ms"));
-    config.slow = Some("4:100ms".parse().expect("a slowdown"));
-    let leaf = Running::leaf(config).await;
+    let leaf = Running::alone(|config| {
+        config.service_time = Some(distribution("det:5ms"));
+        config.slow = Some("4:100ms".parse().expect("a slowdown"));
+    })
+    .await;
     let mut client = Client::connect(leaf.address).await;
     // The first period begins when the service of the first query begins, which is between these
     // two times.

@@ -9,9 +9,9 @@ use bytes::BytesMut;
 use curtail_http::h1::client::Connection;
 use curtail_http::h1::{BodyLength, Limits, Persistence, ResponseHead, write_request};
 use curtail_kernel::Policy;
-use curtail_search::leaf_server::{Cancel, LeafConfig, LeafServer, LeafStats};
-use curtail_search::root_server::{RootConfig, RootServer};
-use curtail_search::{Corpus, ShardedIndex};
+use curtail_search::leaf_server::{self, Cancel, LeafConfig, LeafStats};
+use curtail_search::root_server::{self, RootConfig};
+use curtail_search::{Corpus, Server, ShardedIndex};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -62,22 +62,29 @@ pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     task: Option<JoinHandle<()>>,
+    /// The folder of its index, if nothing else uses the index.
+    folder: Option<tempfile::TempDir>,
 }
 
 impl Running {
-    fn start<F: Future<Output = ()> + Send + 'static>(
-        address: SocketAddr,
-        serve: impl FnOnce(Box<dyn Future<Output = ()> + Send + Unpin>) -> F,
-    ) -> Self {
-        let (stop, stopped) = oneshot::channel();
-        let stopped = Box::pin(async { drop(stopped.await) });
-        let task = Some(tokio::spawn(serve(Box::new(stopped))));
-        Self { address, stop: Some(stop), task }
+    fn start(server: Server) -> Self {
+        let (address, (stop, stopped)) = (server.address(), oneshot::channel());
+        let task = Some(tokio::spawn(server.serve(async { drop(stopped.await) })));
+        Self { address, stop: Some(stop), task, folder: None }
     }
 
     pub(crate) async fn leaf(config: LeafConfig) -> Self {
-        let server = LeafServer::bind(config).await.expect("the leaf binds");
-        Self::start(server.address(), |shutdown| server.serve(shutdown))
+        Self::start(leaf_server::bind(config).await.expect("the leaf binds"))
+    }
+
+    /// Starts the leaf of a service with one shard. `change` modifies its basic configuration.
+    pub(crate) async fn alone(change: impl FnOnce(&mut LeafConfig)) -> Self {
+        let (folder, index) = index(1);
+        let mut config = leaf_config(index.directory(), 0, 0);
+        change(&mut config);
+        let mut leaf = Self::leaf(config).await;
+        leaf.folder = Some(folder);
+        leaf
     }
 
     pub(crate) async fn root(shards: Vec<Vec<SocketAddr>>, policy: &str) -> Self {
@@ -85,8 +92,7 @@ impl Running {
         let limits = curtail_kernel::Limits { cancel: true, ..curtail_kernel::Limits::default() };
         let listen = ([127, 0, 0, 1], 0).into();
         let config = RootConfig { listen, shards, policy, limits, slots: 1, seed: 7 };
-        let server = RootServer::bind(config).await.expect("the root binds");
-        Self::start(server.address(), |shutdown| server.serve(shutdown))
+        Self::start(root_server::bind(config).await.expect("the root binds"))
     }
 
     /// Starts the shutdown.

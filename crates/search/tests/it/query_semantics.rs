@@ -1,6 +1,6 @@
 //! Tests which documents a query finds.
 
-use crate::common::{ask, build, leaves};
+use crate::common::{ask, built};
 use curtail_search::{Corpus, MAX_HITS, Query, SearchError};
 
 const TEXTS: [(&str, &str); 6] = [
@@ -15,8 +15,7 @@ const TEXTS: [(&str, &str); 6] = [
 #[test]
 fn clauses_are_optional_required_or_excluded() {
     let corpus = Corpus::from_texts(TEXTS, "six texts");
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let leaves = leaves(&build(&folder.path().join("index"), &corpus, 2));
+    let (_folder, leaves) = built(&corpus, 2);
     let found = |query: &str| {
         let mut ids: Vec<u64> = ask(&leaves, query, 10).0.iter().map(|hit| hit.id).collect();
         ids.sort_unstable();
@@ -37,8 +36,7 @@ fn clauses_are_optional_required_or_excluded() {
 #[test]
 fn title_and_body_both_count() {
     let corpus = Corpus::from_texts([("fox", "fox"), ("fox", "dog"), ("cat", "fox")], "foxes");
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let leaves = leaves(&build(&folder.path().join("index"), &corpus, 3));
+    let (_folder, leaves) = built(&corpus, 3);
     let (hits, _) = ask(&leaves, "fox", 3);
     assert_eq!(hits[0].id, 0, "a match in both is best: {hits:?}");
     assert_eq!(hits[0].title, "fox");
@@ -48,13 +46,12 @@ fn title_and_body_both_count() {
 #[test]
 fn the_number_of_hits_is_bounded() {
     let corpus = Corpus::from_texts(TEXTS, "six texts");
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let index = build(&folder.path().join("index"), &corpus, 1);
-    let leaf = index.leaf(0).expect("the shard opens");
+    let (_folder, leaves) = built(&corpus, 1);
     let query = Query::parse("fox").expect("a good query");
-    assert_eq!(leaf.answer(&query, 0).expect("an answer").hits, []);
-    assert_eq!(leaf.answer(&query, 0).expect("an answer").matched, 4);
-    assert_eq!(leaf.answer(&query, MAX_HITS).expect("an answer").hits.len(), 4);
-    let refused = leaf.answer(&query, MAX_HITS + 1);
+    for (k, hits) in [(0, 0), (MAX_HITS, 4)] {
+        let answer = leaves[0].answer(&query, k).expect("an answer");
+        assert_eq!((answer.hits.len(), answer.matched), (hits, 4));
+    }
+    let refused = leaves[0].answer(&query, MAX_HITS + 1);
     assert!(matches!(refused, Err(SearchError::TooManyHits { k: 1001 })), "{refused:?}");
 }

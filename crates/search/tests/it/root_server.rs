@@ -8,7 +8,7 @@ use crate::net::{
 };
 use curtail_kernel::{Limits, Policy};
 use curtail_search::leaf_server::LeafStats;
-use curtail_search::root_server::{RootConfig, RootResponse, RootServer, ShardError, ShardTiming};
+use curtail_search::root_server::{self, RootConfig, RootResponse, ShardError, ShardTiming};
 use curtail_search::{Corpus, Hit, SearchResponse, Source, sample_queries};
 use tokio::time::Instant;
 
@@ -293,7 +293,7 @@ async fn impossible_roots_are_not_started() {
         (config(vec![vec![some]], "psq", 0), "0 slots"),
         (config(vec![vec![some]], "laedge:cc", 1), "cancel"),
     ] {
-        let error = RootServer::bind(config).await.expect_err(word).to_string();
+        let error = root_server::bind(config).await.expect_err(word).to_string();
         assert!(error.contains(word), "{error}");
     }
 }

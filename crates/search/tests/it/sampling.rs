@@ -1,6 +1,6 @@
 //! Tests the queries that are drawn from the corpus.
 
-use crate::common::{ask, build, leaves, real_corpus};
+use crate::common::{ask, built, real_corpus};
 use curtail_search::{Corpus, Query, sample_queries};
 
 #[test]
@@ -28,8 +28,7 @@ fn all_kinds_appear_and_every_query_finds_something() {
         // For 400 draws, four standard deviations are less than 0.1.
         assert!((fraction - share).abs() < 0.1, "{fraction} instead of {share}");
     }
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let leaves = leaves(&build(&folder.path().join("index"), &corpus, 2));
+    let (_folder, leaves) = built(&corpus, 2);
     for query in &queries {
         assert!(ask(&leaves, query, 1).1 > 0, "query {query} finds nothing");
     }
