@@ -124,6 +124,12 @@ pub(crate) fn number(
     text.trim().parse().ok().filter(|&number| fits(number)).ok_or_else(|| write.into())
 }
 
+/// Parses a part of something, which may be all of it.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    let write = "write a fraction above 0 and up to 1, such as 0.5";
+    number(text, |share| share > 0.0 && share <= 1.0, write)
+}
+
 /// Parses a duration in nanoseconds, with its unit.
 pub(crate) fn span(text: &str) -> Result<u64, String> {
     curtail_kernel::duration::parse(text).map_err(|error| error.to_string())

@@ -106,7 +106,7 @@ fn main() -> ExitCode {
         Verb::Graph(args) => graph::run(&args),
         Verb::Model(args) => model::run(&args),
         Verb::Leaf(args) => leaf::run(&args),
-        Verb::Completions(args) => usage::completions(&args),
+        Verb::Completions(args) => usage::completions::<Args>(&args),
         Verb::Root(args) => root::run(&args),
     };
     code(done)

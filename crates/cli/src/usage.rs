@@ -83,8 +83,8 @@ pub(crate) struct CompletionsArgs {
     out: Option<PathBuf>,
 }
 
-pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Stop> {
-    let mut command = command::<crate::Args>();
+pub(crate) fn completions<T: Parser>(args: &CompletionsArgs) -> Result<ExitCode, Stop> {
+    let mut command = command::<T>();
     let shell = args.of.parse::<Shell>().ok();
     let Some(folder) = &args.out else {
         let mut text = Vec::new();

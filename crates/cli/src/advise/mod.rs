@@ -14,7 +14,7 @@ use curtail_sim::{PERCENTILES, UtilizationOf, advise, allowed};
 use question::Asked;
 use serde::Serialize;
 
-use crate::args::{Effort, Json, Seed, ServiceTimes, TrustArgs, within};
+use crate::args::{Effort, Json, Seed, ServiceTimes, TrustArgs, share, within};
 use crate::exit::{Stop, Typed, bad, lacking};
 use crate::sim::args::utilization_of;
 use crate::sim::length;
@@ -87,6 +87,9 @@ pub(crate) struct Args {
     seed: Seed,
     #[command(flatten)]
     effort: Effort,
+    /// Simulate this share of what a person is willing to wait for
+    #[arg(long, hide = true, value_name = "SHARE", default_value_t = 1.0, value_parser = share)]
+    simulate: f64,
     /// Write the proxy's configuration to this directory, as proxy.toml
     #[arg(long, value_name = "DIR", requires = "replicas_at", help_heading = "Output")]
     out: Option<PathBuf>,
@@ -114,7 +117,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let question = advise::Question {
         experiment: &experiment,
         cancel: args.cancel == question::Cancel::Reset,
-        effort: 1.0,
+        effort: args.simulate,
         resampled: &resampled,
         replicas_at: &replicas_at,
     };
@@ -131,14 +134,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         return Err(Stop::Interrupted("before the advice was complete"));
     };
     let written = write(args, &advice.config);
-    if args.output.json {
-        let verdict = verdict(&advice);
-        let document = Document { advice, samples };
-        say::result(say::json(&Output { verdict, slots, document })?)?;
-    } else {
+    let output =
+        Output { verdict: verdict(&advice), slots, document: Document { advice, samples } };
+    say::answer(args.output.json, &output, || {
+        let Document { advice, samples } = &output.document;
         let slots = found.map(|found| found.to_string());
-        say::result(words::answer(&advice, samples.as_ref(), slots.as_deref(), say::width()))?;
-    }
+        words::answer(advice, samples.as_ref(), slots.as_deref(), say::width())
+    })?;
     written?;
     Ok(ExitCode::SUCCESS)
 }

@@ -59,7 +59,19 @@ impl<'a> View<'a> {
         (sound.len() > 1).then_some(best.0)
     }
 
-    /// A sentence with the policy that has the lowest measured p99 at each load.
+    /// The finding about rescue, if the main one is about another policy. May be empty.
+    fn rescue(self) -> String {
+        let main = [self.baseline, self.subject];
+        let mut others = self.results.policies().filter(|name| !main.contains(&Some(*name)));
+        let rescue = others.find(|name| name.starts_with("rescue"));
+        let also = rescue.and_then(|rescue| self.against(rescue));
+        also.map_or(String::new(), |(finding, but)| {
+            format!("{finding} {but}").trim_end().to_owned()
+        })
+    }
+
+    /// A sentence with the policy that has the lowest measured p99 at each load. Empty if only two
+    /// policies ran, because the finding already states which of them is lower.
     fn lowest(self) -> String {
         let loads = || self.results.loads.iter().copied();
         let of = |name: &'a str| {
@@ -167,62 +179,42 @@ pub(crate) fn interval(gain: Gain) -> String {
     }
 }
 
-/// The finding, and its qualifications.
-#[derive(Debug, PartialEq)]
+/// The findings, in sentences. None of them is empty.
 pub(crate) struct Headline {
-    /// A warning that the machine was busy, which should be read first. May be empty.
-    pub(crate) first: String,
-    pub(crate) finding: String,
-    /// The loads that the finding does not cover. May be empty.
-    pub(crate) but: String,
-    /// The finding about rescue, if the main one is about another policy. May be empty.
-    pub(crate) also: String,
-    /// The policy with the lowest measured p99 at each load. Empty if only two policies ran,
-    /// because the finding already states which of them is lower.
-    pub(crate) lowest: String,
-    /// The comparison of rescue with the learned-delay hedge. May be empty.
-    pub(crate) learned: String,
+    /// What should be read first: a warning if the machine was busy, and the finding.
+    pub(crate) first: Vec<String>,
+    /// The loads that the finding does not cover, the finding about rescue if the main one is about
+    /// another policy, the policy with the lowest measured p99 at each load, and the comparison of
+    /// rescue with the learned-delay hedge.
+    pub(crate) more: Vec<String>,
 }
 
 /// States the finding, which covers the loads with the best verdict. The other loads are always
 /// listed, so that the average does not hide any of them.
 pub(crate) fn headline(results: &Results) -> Headline {
     let view = View::of(results);
-    let first = results.busy_machine.as_ref().map_or(String::new(), |busy| busy.text.clone());
-    let (lowest, learned) = (view.lowest(), view.learned());
-    let none = Headline {
-        first,
-        finding: String::new(),
-        but: String::new(),
-        also: String::new(),
-        lowest,
-        learned,
-    };
-    let (Some(baseline), Some(subject)) = (view.baseline, view.subject) else {
-        let finding = "Nothing to compare: fewer than two policies ran.".to_owned();
-        return Headline { finding, ..none };
-    };
-    let mut others = results.policies().filter(|name| ![baseline, subject].contains(name));
-    let rescue = others.find(|name| name.starts_with("rescue"));
-    let also = rescue.and_then(|rescue| view.against(rescue));
-    let also = also.map_or(String::new(), |(finding, but)| format!("{finding} {but}"));
-    let also = also.trim_end().to_owned();
-    let Some((finding, but)) = view.against(subject) else {
-        if !none.first.is_empty() {
-            let finding = "Nothing can be compared.".to_owned();
-            return Headline { finding, also, ..none };
-        }
-        let finding = format!(
-            "Nothing to compare yet: no utilization has a sound 99th percentile of both {} and {}, \
-             which needs {} good responses (--requests).",
-            policy(subject).noun,
-            policy(baseline).noun,
-            needed(0.99)
-        );
-        return Headline { finding, also, ..none };
-    };
+    let busy = results.busy_machine.as_ref().map(|busy| busy.text.clone());
     let so_far = if results.partial { "So far, " } else { "" };
-    Headline { finding: format!("{so_far}{finding}"), but, also, ..none }
+    let nothing = |why: &str| (why.to_owned(), String::new());
+    let (finding, but) = match view.baseline.zip(view.subject) {
+        None => nothing("Nothing to compare: fewer than two policies ran."),
+        Some((baseline, subject)) => match view.against(subject) {
+            Some((finding, but)) => (format!("{so_far}{finding}"), but),
+            None if busy.is_some() => nothing("Nothing can be compared."),
+            None => nothing(&format!(
+                "Nothing to compare yet: no utilization has a sound 99th percentile of both {} and \
+                 {}, which needs {} good responses (--requests).",
+                policy(subject).noun,
+                policy(baseline).noun,
+                needed(0.99)
+            )),
+        },
+    };
+    let more = [but, view.rescue(), view.lowest(), view.learned()];
+    Headline {
+        first: busy.into_iter().chain([finding]).collect(),
+        more: more.into_iter().filter(|text| !text.is_empty()).collect(),
+    }
 }
 
 /// Cells that have the same verdict, at one or more loads.
@@ -306,14 +298,12 @@ mod tests {
         results
     }
 
-    /// The whole headline, with ordinary spaces.
+    /// The headline without its last sentences, with ordinary spaces.
     fn stated(results: &Results) -> String {
-        let Headline { first, finding, but, also, .. } = headline(results);
-        format!("{first} {finding} {but} {also}")
-            .trim_start()
-            .replace('\u{a0}', " ")
-            .trim_end()
-            .to_owned()
+        let (view, Headline { first, more }) = (View::of(results), headline(results));
+        let last = [view.lowest(), view.learned()];
+        let more = more.into_iter().filter(|text| !last.contains(text));
+        first.into_iter().chain(more).collect::<Vec<_>>().join(" ").replace('\u{a0}', " ")
     }
 
     #[test]
@@ -340,13 +330,13 @@ mod tests {
     #[test]
     fn rescue_is_reported_in_addition() {
         let mut results = with([0.5; 4]);
-        assert_eq!(headline(&results).also, "");
+        assert_eq!(View::of(&results).rescue(), "");
         let cells = with([0.6, 0.6, 0.6, 1.3]).policies.remove("laedge");
         results.policies.insert("rescue".to_owned(), cells.expect("in the sample"));
         results.order.push("rescue".to_owned());
         let text = stated(&results);
         assert!(text.starts_with("LÆDGE’s 99th percentile is 50 %"), "{text}");
-        assert!(text.contains("  Rescue’s 99th percentile is 40 % below"), "{text}");
+        assert!(text.contains(" Rescue’s 99th percentile is 40 % below"), "{text}");
         assert!(
             text.ends_with("At 70 % it is 30 % above (95 % interval: 27 % to 33 % above)."),
             "{text}"
@@ -354,7 +344,7 @@ mod tests {
         // Without LÆDGE, rescue is the subject.
         results.order.retain(|name| name != "laedge");
         assert!(stated(&results).starts_with("Rescue’s"));
-        assert_eq!(headline(&results).also, "");
+        assert_eq!(View::of(&results).rescue(), "");
     }
 
     #[test]
@@ -370,8 +360,11 @@ mod tests {
             results.policies.insert(name.to_owned(), cells);
             results.order.push(name.to_owned());
         }
-        let Headline { lowest, learned, .. } = headline(&results);
-        let [lowest, learned] = [lowest, learned].map(|text| text.replace('\u{a0}', " "));
+        let said = |results: &Results| {
+            let view = View::of(results);
+            [view.lowest(), view.learned()].map(|text| text.replace('\u{a0}', " "))
+        };
+        let [lowest, learned] = said(&results);
         // The first policy wins a tie.
         let named = "Lowest 99th percentile measured: Delayed p95, cancelling, over least \
                      outstanding at 10 % and 70 %; Rescue at 30 % and 50 %.";
@@ -388,8 +381,7 @@ mod tests {
         );
         assert_eq!(learned, format!("{ahead} {alike} {behind}"));
         results.order.truncate(2);
-        let Headline { lowest, learned, .. } = headline(&results);
-        assert_eq!((lowest, learned), (String::new(), String::new()));
+        assert_eq!(said(&results), ["", ""]);
     }
 
     #[test]

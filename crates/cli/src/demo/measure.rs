@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::io::{BufWriter, Write as _};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -12,6 +11,7 @@ use std::time::Duration;
 use curtail_kernel::Limits;
 use curtail_load::{Extent, Outcome, Plan as LoadPlan, Snapshot};
 use curtail_machine::Reading;
+use curtail_report::columns::{Kind, Value, Writer};
 use curtail_report::number::or_none;
 use curtail_search::root_server::ShardTiming;
 use indicatif::ProgressBar;
@@ -223,8 +223,6 @@ fn line(name: &str, cell: &LoadPoint) -> String {
 /// [`ShardTiming`]. Only good responses have rows.
 pub(super) const FILE: &str = "timings.csv";
 
-const HEADER: &str = "load,policy,request,latency_ns,shard,took_ns,ran_ns,served_ns,drawn_ns";
-
 /// A good response. The timing header is parsed later, so that parsing does not disturb the
 /// requests that are still being measured.
 pub(super) struct Timed {
@@ -244,7 +242,7 @@ impl Timed {
 /// The table. The file of an earlier run stays until the first rows replace it.
 pub(super) struct Timings {
     path: PathBuf,
-    file: Option<BufWriter<File>>,
+    file: Option<Writer<File>>,
 }
 
 impl Timings {
@@ -264,26 +262,28 @@ impl Timings {
     }
 
     fn append(&mut self, load: f64, policy: &str, responses: &[Timed]) -> io::Result<()> {
+        const TIMES: [&str; 4] = ["took_ns", "ran_ns", "served_ns", "drawn_ns"];
         let file = match &mut self.file {
             Some(file) => file,
             None => {
-                let file = self.file.insert(BufWriter::new(File::create(&self.path)?));
-                writeln!(file, "{HEADER}")?;
-                file
+                let known = [("load", Kind::Number), ("policy", Kind::Text)];
+                let counts = ["request", "latency_ns", "shard"].into_iter().chain(TIMES);
+                let all = known.into_iter().chain(counts.map(|name| (name, Kind::Whole)));
+                let schema = all.map(|(name, kind)| (name.to_owned(), kind)).collect();
+                self.file.insert(Writer::csv(File::create(&self.path)?, &schema)?)
             }
         };
-        let ns = |time: Option<Duration>| time.map_or(String::new(), |t| t.as_nanos().to_string());
+        let ns = |time: Option<Duration>| Value::from(time.map(|time| time.as_nanos() as u64));
+        let mut rows = Vec::new();
         for Timed { request, latency_ns, timing } in responses {
-            for (shard, of) in ShardTiming::read_all(timing).into_iter().enumerate() {
-                let [took, ran, served, drawn] =
-                    [Some(of.took), Some(of.ran), of.served, of.drawn].map(ns);
-                writeln!(
-                    file,
-                    "{load},{policy},{request},{latency_ns},{shard},{took},{ran},{served},{drawn}"
-                )?;
+            for (shard, of) in (0_u64..).zip(ShardTiming::read_all(timing)) {
+                let known = [Value::from(load), policy.to_owned().into()];
+                let counts = [*request, *latency_ns, shard].map(Value::from);
+                let times = [Some(of.took), Some(of.ran), of.served, of.drawn].map(ns);
+                rows.push(known.into_iter().chain(counts).chain(times).collect());
             }
         }
-        file.flush()
+        file.write(&rows)
     }
 }
 
@@ -309,6 +309,7 @@ mod tests {
             "0.4,laedge,8,5000000,0,4000000,3000000,2500000,",
             "0.4,laedge,8,5000000,1,2000000,1000000,,",
         ];
-        assert_eq!(text, format!("{HEADER}\n{}\n", rows.join("\n")));
+        let header = "load,policy,request,latency_ns,shard,took_ns,ran_ns,served_ns,drawn_ns";
+        assert_eq!(text, format!("{header}\n{}\n", rows.join("\n")));
     }
 }

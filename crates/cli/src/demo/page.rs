@@ -11,7 +11,7 @@ use curtail_report::number::{and, count, counted, elapsed, three, utilization};
 use curtail_report::page::{Page, escape, figure, legend, list, or_nothing, picture as svg_file};
 use curtail_report::policy::policy;
 
-use super::findings::{View, copies_per_query, headline};
+use super::findings::{Headline, View, copies_per_query, headline};
 use super::results::{LoadPoint, Results, Setup};
 use super::table::{Room, table};
 
@@ -29,21 +29,13 @@ pub(crate) fn picture(results: &Results) -> Option<String> {
 /// Renders the report.
 pub(crate) fn render(results: &Results) -> String {
     let view = View::of(results);
-    let headline = headline(results);
+    let Headline { first, more } = headline(results);
     // Prevent a line break at the hyphen.
     let whole = r#"<span class="whole">per-shard</span>"#;
-    // The warning about a busy machine comes first.
-    let (first, next) = match &headline.first[..] {
-        "" => (&headline.finding, ""),
-        _ => (&headline.first, &headline.finding[..]),
-    };
-    let finding = escape(first).replace("per-shard", whole);
-    let paragraph = |text: &str| match text {
-        "" => String::new(),
-        text => format!(r#"<p class="but">{}</p>"#, escape(text).replace("per-shard", whole)),
-    };
-    let more = [&headline.but, &headline.also, &headline.lowest, &headline.learned];
-    let but: String = [next].into_iter().chain(more.map(|text| &**text)).map(paragraph).collect();
+    let mut sentences =
+        first.iter().chain(&more).map(|text| escape(text).replace("per-shard", whole));
+    let finding = sentences.next().unwrap_or_default();
+    let but: String = sentences.map(|text| format!(r#"<p class="but">{text}</p>"#)).collect();
     let partial = view.partial().map_or(String::new(), |text| {
         format!(r#"<p class="partial" role="note"><strong>{text}</strong></p>"#)
     });

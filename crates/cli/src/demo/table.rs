@@ -104,16 +104,14 @@ pub(super) fn table(view: View<'_>, room: Room) -> (Table, Vec<String>) {
 /// Renders the finding and the table for a terminal with `width` columns.
 pub(crate) fn render(results: &Results, width: usize, color: bool) -> String {
     let view = View::of(results);
-    let headline = headline(results);
+    let Headline { first, more } = headline(results);
     let fill = |text: &str| say::filled(text, width);
     let bold = Tone::Heading.style(color);
     let mut text = String::new();
-    for line in [&headline.first, &headline.finding].into_iter().filter(|line| !line.is_empty()) {
+    for line in &first {
         let _ = writeln!(text, "{bold}{}{bold:#}", fill(line));
     }
-    let partial = view.partial().unwrap_or_default();
-    let Headline { but, also, lowest, learned, .. } = headline;
-    for more in [but, also, lowest, learned, partial].iter().filter(|more| !more.is_empty()) {
+    for more in more.iter().chain(&view.partial()) {
         let _ = writeln!(text, "{}", fill(more));
     }
     let room = if width < WIDTH_FULL { Room::Narrow } else { Room::Wide };

@@ -342,17 +342,16 @@ pub(super) fn at(path: &Path, line: usize, why: impl std::fmt::Display) -> Stop 
     bad!("{}:{line}: {why}", path.display())
 }
 
-/// Replaces the index in an error ("sample 3 is …"), which is numbered from 0, with a line number.
-pub(super) fn this(
-    path: &Path,
-    line: usize,
-    (thing, index): (&str, usize),
-    error: &impl ToString,
-) -> Stop {
+/// Replaces the number in an error about a `thing` of a file ("sample 3 is …"), which is counted from 0,
+/// with the number of its line.
+pub(super) fn this(path: &Path, line: usize, thing: &str, error: &impl ToString) -> Stop {
     let error = error.to_string();
-    match error.strip_prefix(&format!("{thing} {index} ")) {
-        Some(rest) => at(path, line, format_args!("this {thing} {rest}")),
-        None => at(path, line, error),
+    let numbered = error.strip_prefix(thing).and_then(|rest| rest.strip_prefix(' '));
+    match numbered.and_then(|rest| rest.split_once(' ')) {
+        Some((number, rest)) if number.parse::<usize>().is_ok() => {
+            at(path, line, format_args!("this {thing} {rest}"))
+        }
+        _ => at(path, line, error),
     }
 }
 

@@ -70,9 +70,7 @@ pub(super) fn fit(args: &FitArgs) -> Result<Fits, Stop> {
     let report = Report::new(times, read.have_units, by).map_err(|error| match error {
         FitError::BadSample { index, .. }
         | FitError::BadUnit { index, .. }
-        | FitError::ManyZeros { index } => {
-            this(&args.file, read.lines[index], ("sample", index), &error)
-        }
+        | FitError::ManyZeros { index } => this(&args.file, read.lines[index], "sample", &error),
         _ => bad!("{}: {error}", args.file.display()),
     })?;
     Ok(Fits { file: args.file.clone(), report })
@@ -183,9 +181,7 @@ pub(super) fn curve(args: &CurveArgs) -> Result<CurveFit, Stop> {
     let slo = args.slo.map(|slo| slo_of(slo, &mut unit)).transpose()?;
     let points: Vec<Point> = rows.iter().map(|row| row.value).collect();
     let fit = LatencyCurve::fit(&points).map_err(|error| match error {
-        CurveError::BadPoint { index, .. } => {
-            this(file, rows[index].line, ("point", index), &error)
-        }
+        CurveError::BadPoint { index, .. } => this(file, rows[index].line, "point", &error),
         _ => bad!("{}: {error}", file.display()),
     })?;
     let top = points.iter().map(|point| point.load).fold(0.0, f64::max);
@@ -320,12 +316,10 @@ pub(super) fn log(args: &LogArgs) -> Result<Log, Stop> {
         EstimateError::BadTime(index)
         | EstimateError::MixedStarts(index)
         | EstimateError::OutOfOrder { index, .. }
-        | EstimateError::Overtaken { index, .. } => {
-            this(file, rows[index].line, ("request", index), &error)
-        }
+        | EstimateError::Overtaken { index, .. } => this(file, rows[index].line, "request", &error),
         EstimateError::Overlap { index, .. } => {
             let mended = format!("{error}; give the number of servers with `--servers N`");
-            this(file, rows[index].line, ("request", index), &mended)
+            this(file, rows[index].line, "request", &mended)
         }
         _ => bad!("{}: {error}", file.display()),
     })?;

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::ModelResult;
 use super::input::{Load, Service, rate_words, time_words};
-use crate::args::number;
+use crate::args::share;
 use crate::exit::{Stop, bad};
 use crate::out::write_page;
 
@@ -62,11 +62,6 @@ pub(super) struct Args {
     /// Write the map to variability.html in this directory
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
-}
-
-fn share(text: &str) -> Result<f64, String> {
-    let write = "write a fraction above 0 and up to 1, such as 0.5";
-    number(text, |share| share > 0.0 && share <= 1.0, write)
 }
 
 /// The answer: how far the mean service time may rise in exchange for a lower variance.

@@ -4,7 +4,7 @@ pub(crate) mod args;
 pub(crate) mod length;
 mod table;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use args::{ExperimentArgs, Ready};
@@ -96,18 +96,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
         return Err(Stop::Interrupted("before all replications were done"));
     };
     if let Some(out) = &args.out {
-        write(out, &outcomes)?;
+        write_page(out, "queue.html", &render(&outcomes), "the queue")?;
     }
     let table = || table::render(&experiment, &outcomes, &percentiles);
     say::answer(args.experiment.output.json, &outcomes, table)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes `queue.html`.
-fn write(out: &Path, outcomes: &[Outcome]) -> Result<(), Stop> {
-    write_page(out, "queue.html", &render(outcomes), "the queue")
-}
-
+/// Renders `queue.html`.
 fn render(outcomes: &[Outcome]) -> String {
     let loads = || {
         let named = |of: &Outcome| Some((of.policy.clone(), of.servers.clone()?));
