@@ -322,7 +322,7 @@ mod tests {
     fn intervals_cover_the_true_gain_as_often_as_they_should() {
         let hits = (0..100).filter(|&seed| {
             let (ours, theirs) =
-                (exponential(seed, 7e6, 2_500), exponential(1_000 + seed, 1e7, 2_500));
+                (exponential(seed, 7e6, 1_000), exponential(1_000 + seed, 1e7, 1_000));
             let gain = Gain::between(&ours, &theirs).expect("enough");
             (gain.low..=gain.high).contains(&0.3)
         });

@@ -1,5 +1,5 @@
-//! Tests `curtail advise`: both verdicts, samples with hiccups, and errors. Each answer takes a few
-//! seconds of simulation, so there are few tests.
+//! Tests `curtail advise`: both verdicts, samples with hiccups, and errors. The tests simulate a share
+//! of what the command simulates by default: its answers here are the same.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,9 +9,6 @@ use crate::harness::Process;
 use crate::harness::serving::{Server, respond, url};
 use crate::harness::words::{curtail, curtail_in, folder, json_in, refused};
 use serde_json::Value;
-
-/// The arguments for the service times in the examples.
-const SERVICE: &str = "advise --service-time exp:5ms --jitter bimodal:0.003:75ms";
 
 fn number(of: &Value) -> f64 {
     of.as_f64().unwrap_or_else(|| panic!("{of} is not a number"))
@@ -23,7 +20,9 @@ fn hedging_that_pays_is_reported_with_gain_and_load_limit() {
     let replicas =
         (0..5).map(|shard| format!(" --replicas-at 127.0.0.1:9{shard}1,127.0.0.1:9{shard}2"));
     let replicas: String = replicas.collect();
-    let line = format!("{SERVICE} --utilization 0.35{replicas} --out out --json");
+    // With a smaller share, the answer is another policy, or a lower limit.
+    let times = "--service-time exp:5ms --jitter bimodal:0.003:75ms --utilization 0.35";
+    let line = format!("advise --simulate 0.5 {times}{replicas} --out out --json");
     let advice = curtail_in(folder.path(), &line).json();
     let policy = "rescue:no-cancel";
     assert_eq!((&advice["hedge"], &advice["policy"]), (&true.into(), &policy.into()));
@@ -55,7 +54,7 @@ fn hedging_that_pays_is_reported_with_gain_and_load_limit() {
 
 #[test]
 fn without_jitter_there_is_nothing_to_gain() {
-    let ran = curtail("advise --service-time det:1 --utilization 0.3").ends(0);
+    let ran = curtail("advise --simulate 0.15 --service-time det:1 --utilization 0.3").ends(0);
     assert!(ran.out.starts_with("No: hedging does not pay here; run psq."), "{}", ran.out);
     ran.prints(["All copies of a query take equally long (there is no jitter)"])
         .omits(["<: ", "[[service]]"]);
@@ -127,7 +126,9 @@ fn slots_are_found_at_a_replica() {
     // service time is therefore long compared with these delays.
     let leaf = Process::start("leaf --slots 3 --service-time det:50ms");
     let url = format!("http://{}/search?q=tail", leaf.address);
-    let line = format!("advise --service-time det:50ms --utilization 0.3 --slots-of {url}");
+    let line = format!(
+        "advise --simulate 0.15 --service-time det:50ms --utilization 0.3 --slots-of {url}"
+    );
     let replicas = "--replicas-at 127.0.0.1:9001,127.0.0.1:9002";
     let advice = json_in(Path::new("."), &format!("{line} {replicas}"));
     let slots = advice["slots"].as_i64().expect("a number");
@@ -166,7 +167,7 @@ fn open_questions_of_a_jitter_directory_are_named() {
         "duration_ns": 3e7, "duration_ci95": [2e7, 4e7]}"#;
     let found = format!("{{\"queries\": 100, \"executions\": 120, \"seen\": {seen}}}");
     let folder = folder(&[("p.txt", &p), ("j.txt", &j), ("result.json", &found)]);
-    let line = "advise --samples . --utilization 0.3 --cancel reset";
+    let line = "advise --simulate 0.15 --samples . --utilization 0.3 --cancel reset";
     let stdout = curtail_in(folder.path(), line).out;
     assert!(stdout.starts_with("Undecided: in these samples rescue"), "{stdout}");
     let flat = stdout.replace('\n', " ");

@@ -167,12 +167,12 @@ fn a_demo_without_a_cell_keeps_the_last_report() {
 fn an_interrupted_index_leaves_no_files_and_cleans_up_after_a_killed_one() {
     let folder = folder(&[]);
     let (corpus, out) = (folder.path().join("corpus.jsonl"), folder.path().join("out"));
-    // The corpus is large enough for its index to take seconds.
+    // The corpus is large enough for its index to take a second.
     let line = |n: u32| {
         let body: String = (0..100).map(|i| format!("w{} ", (n * 7 + i * i) % 5_003)).collect();
         format!("{{\"title\": \"t{n}\", \"body\": \"{body}\"}}\n")
     };
-    fs::write(&corpus, (0..20_000).map(line).collect::<String>()).expect("a file");
+    fs::write(&corpus, (0..6_000).map(line).collect::<String>()).expect("a file");
     let corpus = corpus.display().to_string();
     let building = || {
         let mut entries = fs::read_dir(&out).into_iter().flatten().flatten();

@@ -22,7 +22,7 @@ const READERS: [&str; 7] = [
     "sweep --grid seed=1 --shards 1 --requests 200 --out swept --service-time file:",
     "advise --utilization 0.3 --service-time file:",
     "model queue --utilization 0.3 --service-time file:",
-    "advise --utilization 0.3 --samples ",
+    "advise --simulate 0.15 --utilization 0.3 --samples ",
     "model fit ",
     "report ",
 ];

@@ -311,10 +311,8 @@ fn plots_name_the_reason_if_everything_is_unstable() {
 fn bad_input_exits_with_2_and_writes_no_files() {
     let (_folder, out) = folder();
     for (args, words) in [
-        ("", "the grid is empty"),
         ("--grid utilization", "write KEY=VALUES"),
         ("--grid utilization=", "the list is empty"),
-        ("--grid utilization=0.1,0.10", "0.1 is given twice"),
         ("--grid utilization=0.1 --grid utilization=0.2", "has utilization twice"),
         ("--grid utilization=0.5,-1", "at utilization = -1: utilization is -1"),
         ("--grid slots=1,3 --policy bounded:2", "at slots = 3: bounded:2: "),
