@@ -19,7 +19,6 @@ mod serve;
 mod sidecar;
 mod state;
 
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::Pin;
@@ -37,35 +36,7 @@ use config::Config;
 use route::Router;
 use serve::Entrance;
 use state::Proxy;
-
-/// The reason why the proxy did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The proxy cannot listen on an address.
-    #[error("{key} = \"{address}\"{place}: cannot listen on this address: {error}; {}", fix(error))]
-    Listen {
-        /// The configuration key that sets the address.
-        key: &'static str,
-        /// Where the address comes from, in parentheses: `FILE:LINE`, a service, or the default.
-        place: String,
-        /// The address.
-        address: SocketAddr,
-        /// The error from the operating system.
-        error: std::io::Error,
-    },
-    /// The files of TLS cannot be loaded.
-    #[error(transparent)]
-    Tls(#[from] curtail_net::TlsError),
-    /// The kernel rejected a service.
-    #[error(transparent)]
-    Kernel(#[from] curtail_kernel::ConfigError),
-    /// The Unix socket cannot be bound.
-    #[error("listen.unix: {0}")]
-    Unix(String),
-    /// The flow control of the sidecar cannot be built.
-    #[error(transparent)]
-    Flow(#[from] curtail_flow::BuildError),
-}
+pub use state::StartError;
 
 /// A boxed future that runs until the server has stopped.
 pub type Running<T = usize> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -244,14 +215,4 @@ async fn listen(
 fn listen_unix(path: &Path) -> Result<Listener, StartError> {
     let bound = Listener::bind(&Endpoint::Unix(path.to_owned()));
     bound.map_err(|error| StartError::Unix(error.to_string()))
-}
-
-fn fix(error: &std::io::Error) -> &'static str {
-    match error.kind() {
-        ErrorKind::PermissionDenied => {
-            "choose a port above 1023, or give this program the capability CAP_NET_BIND_SERVICE"
-        }
-        ErrorKind::AddrNotAvailable => "choose an address of this machine",
-        _ => "choose another address, or stop the program that uses it",
-    }
 }

@@ -1,5 +1,7 @@
 //! The state of a running proxy.
 
+use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -11,7 +13,6 @@ use curtail_runtime::stage::Stage;
 use curtail_runtime::{Cell, Learning, Timers};
 use tokio::sync::Semaphore;
 
-use crate::StartError;
 use crate::certificates::{Certificates, ExpiryCollector};
 use crate::config::{self, Config, FlowRole};
 use crate::log_limit::LogLimit;
@@ -21,6 +22,45 @@ use crate::sidecar::Sidecar;
 
 /// Maximum number of concurrent requests at a replica with `throttle = "auto"`.
 const MOST_SLOTS: u32 = 256;
+
+/// The reason why the proxy did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The proxy cannot listen on an address.
+    #[error("{key} = \"{address}\"{place}: cannot listen on this address: {error}; {}", fix(error))]
+    Listen {
+        /// The configuration key that sets the address.
+        key: &'static str,
+        /// Where the address comes from, in parentheses: `FILE:LINE`, a service, or the default.
+        place: String,
+        /// The address.
+        address: SocketAddr,
+        /// The error from the operating system.
+        error: std::io::Error,
+    },
+    /// The files of TLS cannot be loaded.
+    #[error(transparent)]
+    Tls(#[from] curtail_net::TlsError),
+    /// The kernel rejected a service.
+    #[error(transparent)]
+    Kernel(#[from] curtail_kernel::ConfigError),
+    /// The Unix socket cannot be bound.
+    #[error("listen.unix: {0}")]
+    Unix(String),
+    /// The flow control of the sidecar cannot be built.
+    #[error(transparent)]
+    Flow(#[from] curtail_flow::BuildError),
+}
+
+fn fix(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::PermissionDenied => {
+            "choose a port above 1023, or give this program the capability CAP_NET_BIND_SERVICE"
+        }
+        ErrorKind::AddrNotAvailable => "choose an address of this machine",
+        _ => "choose another address, or stop the program that uses it",
+    }
+}
 
 /// A running proxy.
 pub(crate) struct Proxy {
@@ -87,7 +127,7 @@ impl Proxy {
         let mut certificates = Vec::new();
         for (at, service) in config.services.iter().enumerate() {
             let metrics = &metrics.services[at];
-            let mut service = start((at, service), metrics, &timers, &budget, seed)?;
+            let mut service = start(at, service, metrics, &timers, &budget, seed)?;
             if let (Some(sidecar), Some(FlowRole::Egress)) = (&sidecar, service.config.flow) {
                 let cells = service.cells.iter();
                 let targets = cells.map(|(_, cell)| sidecar.targets(&service.config.name, cell));
@@ -161,7 +201,8 @@ impl Proxy {
 }
 
 fn start(
-    (at, service): (usize, &config::Service),
+    at: usize,
+    service: &config::Service,
     metrics: &Arc<ServiceMetrics>,
     timers: &Timers,
     budget: &Budget,

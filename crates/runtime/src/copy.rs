@@ -1,28 +1,23 @@
 //! A copy: its future, and who may end it.
 //!
-//! The future of the query polls the copies of the query, so a copy costs no task. A copy that
-//! outlives its query gets a task of its own ([`Detached`]). Any thread may stop a copy. Then the
-//! copy ends at once, or, if it is being polled, at the end of that poll.
+//! Any thread may stop a copy. Then the copy ends at once, or, if it is being polled, at the end of
+//! that poll.
 
-use std::cell::Cell;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::task::{Context, Poll, Waker};
 
-use curtail_http::grpc::PushBack;
-use curtail_kernel::{CopyId, Event, Outcome, Role, ServerId};
+use curtail_kernel::{CopyId, Outcome, Role, ServerId};
 
 use crate::failure::Failure;
-use crate::inner::Inner;
-use crate::tables::{Mail, QueryKey};
-use crate::transport::{CopyDriver, CopyHandle, Head, Listener, Tail, Transport};
+use crate::transport::{CopyHandle, Head, Listener, Tail, Transport};
 use crate::waker;
 
 /// Sends a copy.
-type Sending<R> = Pin<Box<dyn Future<Output = Result<Head<R>, Failure>> + Send>>;
+pub(crate) type Sending<R> = Pin<Box<dyn Future<Output = Result<Head<R>, Failure>> + Send>>;
 
 /// A copy that was started.
 pub(crate) struct Copy<T: Transport> {
@@ -51,10 +46,12 @@ enum Phase<R> {
 }
 
 /// What a poll of a copy has found.
-enum Step<R> {
+pub(crate) enum Step<R> {
     Head(Head<R>),
     End(Outcome, u64),
     Failed(Failure),
+    /// It was stopped during the poll.
+    Stopped,
 }
 
 impl<T: Transport> Copy<T> {
@@ -76,19 +73,31 @@ impl<T: Transport> Copy<T> {
         matches!(*self.lock(), Phase::Over)
     }
 
-    /// Begins to send the copy. The first poll does the work.
-    pub(crate) fn send(&self, inner: &Arc<Inner<T>>, request: T::Request) {
+    pub(crate) fn server(&self) -> ServerId {
+        self.server
+    }
+
+    /// Returns the copy for its transport.
+    pub(crate) fn handle(&self, cell: Weak<dyn Listener>) -> CopyHandle {
+        CopyHandle { cell, copy: self.id, role: self.role, earlier: self.earlier }
+    }
+
+    /// Begins to send the copy, unless it was stopped before. The first poll does the work.
+    pub(crate) fn begin(&self, sending: impl FnOnce() -> Sending<T::Response>) {
         let mut phase = self.lock();
-        if !matches!(*phase, Phase::Unsent) {
-            return;
+        if matches!(*phase, Phase::Unsent) {
+            *phase = Phase::Sending(sending());
         }
-        let (inner, server) = (Arc::clone(inner), self.server);
-        let (copy, role, earlier) = (self.id, self.role, self.earlier);
-        // The future borrows the transport, and is large.
-        *phase = Phase::Sending(Box::pin(async move {
-            let cell = Arc::downgrade(&inner) as Weak<dyn Listener>;
-            inner.transport.send(server, request, CopyHandle { cell, copy, role, earlier }).await
-        }));
+    }
+
+    /// Waits for the end of the response, after its head.
+    pub(crate) fn receive(&self, outcome: Outcome, tail: Tail) {
+        *self.lock() = Phase::Tail(outcome, tail);
+    }
+
+    /// Sets the task that is resumed when the copy is stopped.
+    pub(crate) fn set_task(&self, task: &Waker) {
+        waker::set(&mut self.task.lock().unwrap_or_else(PoisonError::into_inner), task);
     }
 
     /// Stops the copy, which closes its connection. Returns whether the caller must report the end:
@@ -110,60 +119,13 @@ impl<T: Transport> Copy<T> {
         true
     }
 
-    /// Polls until the next report to the cell. Returns the decisions about `own`, the query that
-    /// polls. A copy that was stopped is never ready.
-    pub(crate) fn poll_step(
-        &self,
-        inner: &Inner<T>,
-        context: &mut Context<'_>,
-        own: Option<QueryKey>,
-    ) -> Poll<Mail<T>> {
+    /// Polls until something is found. A copy that has been stopped is never ready.
+    pub(crate) fn poll(&self, context: &mut Context<'_>) -> Poll<Step<T::Response>> {
         let step = self.lock().poll(context);
-        let Poll::Ready(step) = step else {
-            if self.must_stop.load(Ordering::SeqCst) && self.stop() {
-                inner.stopped(self.id);
-            }
-            return Poll::Pending;
-        };
-        Poll::Ready(match step {
-            Step::Head(head) => self.head_arrived(inner, head, own),
-            Step::End(outcome, bytes) => {
-                inner.received(self.id, bytes);
-                inner.finished(self.id, outcome, None, own)
-            }
-            Step::Failed(why) => inner.failed(self.id, why, own),
-        })
-    }
-
-    fn head_arrived(
-        &self,
-        inner: &Inner<T>,
-        head: Head<T::Response>,
-        own: Option<QueryKey>,
-    ) -> Mail<T> {
-        let Head { response, outcome, push_back, feedback, bytes, tail } = head;
-        if let Some(feedback) = feedback {
-            inner.load_reported(self.id, feedback);
+        if step.is_pending() && self.must_stop.load(Ordering::SeqCst) && self.stop() {
+            return Poll::Ready(Step::Stopped);
         }
-        match push_back {
-            Some(PushBack::After(after)) => {
-                let ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
-                inner.feed(&Event::RetryAfter { server: self.server, ns });
-            }
-            Some(PushBack::Never) => inner.feed(&Event::ForbidRetry { copy: self.id }),
-            None => {}
-        }
-        let Some(tail) = tail else {
-            inner.received(self.id, bytes);
-            return inner.finished(self.id, outcome, Some(response), own);
-        };
-        *self.lock() = Phase::Tail(outcome, tail);
-        inner.responded(self.id, outcome, response, own).unwrap_or_else(|| {
-            if self.stop() {
-                inner.stopped(self.id);
-            }
-            Mail::default()
-        })
+        step
     }
 }
 
@@ -204,85 +166,4 @@ impl<R> Phase<R> {
             }
         }
     }
-}
-
-/// A copy whose query has a result.
-struct Outlived<T: Transport> {
-    inner: Arc<Inner<T>>,
-    copy: Arc<Copy<T>>,
-}
-
-impl<T: Transport> Outlived<T> {
-    fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
-        let mut task = self.copy.task.lock().unwrap_or_else(PoisonError::into_inner);
-        waker::set(&mut task, context.waker());
-        drop(task);
-        while self.copy.poll_step(&self.inner, context, None).is_ready() {}
-        if self.copy.is_over() { Poll::Ready(()) } else { Poll::Pending }
-    }
-}
-
-/// The task of a copy that outlives its query.
-pub(crate) struct Detached<T: Transport>(Outlived<T>);
-
-impl<T: Transport> Detached<T> {
-    pub(crate) fn new(inner: Arc<Inner<T>>, copy: Arc<Copy<T>>) -> Self {
-        Self(Outlived { inner, copy })
-    }
-}
-
-impl<T: Transport> Future for Detached<T> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        self.0.poll(context)
-    }
-}
-
-impl<T: Transport> Drop for Detached<T> {
-    fn drop(&mut self) {
-        let Outlived { inner, copy } = &self.0;
-        if !copy.stop() {
-        } else if SPAWNING.get() {
-            // The runtime has shut down. A report would start the next copy, which would also end
-            // here, and the stack would grow with every queued query.
-            inner.close();
-        } else {
-            inner.stopped(copy.id());
-        }
-    }
-}
-
-/// Returns the driver of a copy whose response has begun and not ended.
-pub(crate) fn driver<T: Transport>(inner: Arc<Inner<T>>, copy: Arc<Copy<T>>) -> CopyDriver {
-    CopyDriver(Box::pin(Attached(Outlived { inner, copy })))
-}
-
-struct Attached<T: Transport>(Outlived<T>);
-
-impl<T: Transport> Future for Attached<T> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        self.0.poll(context)
-    }
-}
-
-impl<T: Transport> Drop for Attached<T> {
-    fn drop(&mut self) {
-        self.0.inner.detach([Arc::clone(&self.0.copy)]);
-    }
-}
-
-thread_local! {
-    /// Whether a task is being started on this thread.
-    static SPAWNING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Starts a task. If the runtime has shut down, it drops the task at once.
-pub(crate) fn spawning<V>(spawn: impl FnOnce() -> V) -> V {
-    SPAWNING.set(true);
-    let spawned = spawn();
-    SPAWNING.set(false);
-    spawned
 }

@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use crate::clock::{ArmedTimers, Clock};
-use crate::copy::{Copy, Detached, spawning};
+use crate::copy::Copy;
 use crate::failure::Failure;
 use crate::observe::{CopyEnd, CopyInfo, EjectionCause, Observer, ProbeFailure};
 use crate::query::{Query, QueryError};
@@ -33,7 +33,7 @@ pub(crate) struct Inner<T: Transport> {
     state: Mutex<State<T>>,
     clock: Clock,
     timers: Timers,
-    runtime: Handle,
+    pub(crate) runtime: Handle,
     /// The runtime has shut down: it starts no more tasks.
     closed: AtomicBool,
     observer: Box<dyn Observer>,
@@ -227,6 +227,11 @@ impl<T: Transport> Inner<T> {
     /// The runtime shuts down, and starts no more tasks.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether tasks can still be started.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.closed.load(Ordering::Relaxed)
     }
 
     pub(crate) fn finished(
@@ -462,7 +467,7 @@ impl<T: Transport> Inner<T> {
     /// Sends load probes. Probes beyond [`MOST_PROBES`] at the same time are left out.
     fn probe(&self, servers: Vec<ServerId>) {
         for server in servers {
-            if self.closed.load(Ordering::Relaxed) {
+            if !self.is_open() {
                 return;
             }
             let (Some(me), Ok(permit)) =
@@ -488,20 +493,6 @@ impl<T: Transport> Inner<T> {
     pub(crate) fn ejected(&self, server: ServerId, why: EjectionCause) {
         self.observer.ejected(server, why);
         self.transport.close_idle(server);
-    }
-
-    /// Lets the copies of a query that has ended run on in tasks of their own.
-    pub(crate) fn detach(&self, copies: impl IntoIterator<Item = Arc<Copy<T>>>) {
-        for copy in copies.into_iter().filter(|copy| !copy.is_over()) {
-            let Some(me) = self.me.upgrade() else { return };
-            let detached = Detached::new(me, copy);
-            if !self.closed.load(Ordering::Relaxed) {
-                // The runtime at hand drives the connection of the copy.
-                let runtime = Handle::try_current();
-                let runtime = runtime.as_ref().unwrap_or(&self.runtime);
-                spawning(|| runtime.spawn(detached));
-            }
-        }
     }
 }
 

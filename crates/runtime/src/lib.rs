@@ -50,6 +50,7 @@ pub mod accept;
 mod cell;
 mod clock;
 mod copy;
+mod drive;
 mod failure;
 pub mod http;
 mod inner;

@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 
 use smallvec::SmallVec;
 
-use crate::copy::{Copy, driver};
+use crate::copy::Copy;
+use crate::drive;
 use crate::inner::Inner;
 use crate::query::{Query, QueryResponse};
 use crate::tables::{Mail, QueryKey, QueryResult};
@@ -44,14 +45,14 @@ impl<T: Transport> Reply<T> {
                 && !self.copies[at].is_over()
             {
                 let copy = self.copies.swap_remove(at);
-                let driver = driver(Arc::clone(&self.inner), copy);
+                let driver = drive::attach(Arc::clone(&self.inner), copy);
                 self.inner.transport.attach(response, driver);
             }
             self.leave(starts);
             return Some(end);
         }
         for copy in starts {
-            copy.send(&self.inner, self.request.clone());
+            drive::send(&self.inner, &copy, self.request.clone());
             self.copies.push(copy);
         }
         None
@@ -61,12 +62,10 @@ impl<T: Transport> Reply<T> {
     fn leave(&mut self, unsent: impl IntoIterator<Item = Arc<Copy<T>>>) {
         // Copies that have not been sent hold slots, too.
         for copy in unsent {
-            if copy.stop() {
-                self.inner.stopped(copy.id());
-            }
+            drive::stop(&self.inner, &copy);
         }
         if !self.copies.is_empty() {
-            self.inner.detach(std::mem::take(&mut self.copies));
+            drive::detach(&self.inner, std::mem::take(&mut self.copies));
         }
     }
 
@@ -74,7 +73,7 @@ impl<T: Transport> Reply<T> {
     fn poll_copies(&mut self, context: &mut Context<'_>) -> Poll<Mail<T>> {
         for at in 0..self.copies.len() {
             let copy = &self.copies[at];
-            if let Poll::Ready(mail) = copy.poll_step(&self.inner, context, self.key) {
+            if let Poll::Ready(mail) = drive::poll(&self.inner, copy, context, self.key) {
                 if copy.is_over() {
                     self.copies.swap_remove(at);
                 }
