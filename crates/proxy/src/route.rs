@@ -288,7 +288,7 @@ impl Chooser {
     ) -> Result<usize, NoTarget> {
         let Some(by) = &self.by else { return Ok(0) };
         let (By::Name(key, _) | By::Hash(key, _)) = by;
-        let value = value(key, (path, query), header)?.ok_or(NoTarget::MissingKey)?;
+        let value = value(key, path, query, header)?.ok_or(NoTarget::MissingKey)?;
         match by {
             By::Name(_, shards) => shards
                 .binary_search_by(|(name, _)| (**name).cmp(&*value))
@@ -302,7 +302,8 @@ impl Chooser {
 /// Returns the value of a key, unless it is empty.
 pub(crate) fn value<'r, 'v, 'h: 'v, V: IntoIterator<Item = &'h [u8]>>(
     key: &'r Key,
-    (path, query): (&'v str, &'v str),
+    path: &'v str,
+    query: &'v str,
     header: impl FnOnce(&'r str) -> V,
 ) -> Result<Option<Cow<'v, [u8]>>, NoTarget> {
     let value: Option<Cow<'v, [u8]>> = match key {

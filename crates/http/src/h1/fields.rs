@@ -62,6 +62,20 @@ struct Parsed {
     keep_alive: bool,
 }
 
+/// A part of a head, with its bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found<'h> {
+    pub(crate) part: Part,
+    pub(crate) bytes: &'h [u8],
+}
+
+impl<'h> Found<'h> {
+    /// Finds a part of `head` that another parser returned.
+    fn of(head: &[u8], bytes: &'h [u8]) -> Self {
+        Self { part: Part::of(head, bytes), bytes }
+    }
+}
+
 /// The fields of a head that is being parsed.
 #[derive(Debug)]
 pub(crate) struct Draft {
@@ -85,17 +99,17 @@ impl Draft {
     /// Adds the next field of a head. `plain` states that its line is `name: value`, without other
     /// white space.
     #[inline(always)]
-    pub(crate) fn add(&mut self, name: (Part, &[u8]), value: (Part, &[u8]), plain: bool) {
+    pub(crate) fn add(&mut self, name: Found<'_>, value: Found<'_>, plain: bool) {
         let spans = &mut self.parsed.spans;
-        self.digest.read(spans.len(), name.1, value.1);
-        spans.push(Span { name: name.0, value: value.0, plain });
+        self.digest.read(spans.len(), name.bytes, value.bytes);
+        spans.push(Span { name: name.part, value: value.part, plain });
     }
 
     /// Adds the fields that httparse has found in `head`.
     pub(crate) fn add_all(&mut self, head: &[u8], headers: &[httparse::Header<'_>]) {
         for header in headers {
-            let (name, value) = (header.name.as_bytes(), header.value);
-            self.add((Part::of(head, name), name), (Part::of(head, value), value), false);
+            let name = Found::of(head, header.name.as_bytes());
+            self.add(name, Found::of(head, header.value), false);
         }
     }
 

@@ -5,7 +5,7 @@
 //! functions accept no head that those two reject, and find the same parts in it. A property test
 //! compares them.
 
-use crate::h1::fields::{Draft, Part};
+use crate::h1::fields::{Draft, Found, Part};
 use crate::h1::framing::Version;
 use crate::h1::token::{text_length, token_length};
 
@@ -107,9 +107,11 @@ fn read_fields(bytes: &[u8], start: usize, most: usize, draft: &mut Draft) -> Op
             value_end -= 1;
         }
         let plain = value == colon + 2 && rest[colon + 1] == b' ' && value_end == end;
-        let name = (Part::new(line, line + colon), &rest[..colon]);
-        let value = (Part::new(line + value, line + value_end), &rest[value..value_end]);
-        draft.add(name, value, plain);
+        let found = |start: usize, end: usize| Found {
+            part: Part::new(line + start, line + end),
+            bytes: &rest[start..end],
+        };
+        draft.add(found(0, colon), found(value, value_end), plain);
         (line, count) = (line + end + 2, count + 1);
     }
 }

@@ -92,11 +92,12 @@ pub fn check_request_line(method: &str, target: &str) -> Result<(), WriteError> 
 }
 
 /// Appends the head of a request whose body has this length, which is known or chunked.
-/// [`check_request_line`] has accepted
-/// the method and the target, and [`write_lines`] has written the lines.
+/// [`check_request_line`] has accepted the method and the target, and [`write_lines`] has written the
+/// lines.
 pub fn write_request_of_lines(
     buf: &mut BytesMut,
-    (method, target): (&str, &str),
+    method: &str,
+    target: &str,
     lines: [&[u8]; 2],
     length: BodyLength,
 ) {

@@ -48,15 +48,23 @@ enum Response {
     Over,
 }
 
-impl Exchange {
-    /// Takes a request from an HTTP/2 connection. If the request is invalid, returns the reason; the
-    /// exchange can then send a response.
+/// A request from an HTTP/2 connection.
+#[derive(Debug)]
+pub struct Accepted {
+    /// The means to respond to it.
+    pub exchange: Exchange,
+    /// Its head, or the reason why it is invalid. The exchange can send a response in both cases.
+    pub head: Result<RequestHead, Reject>,
+}
+
+impl Accepted {
+    /// Takes a request from an HTTP/2 connection.
     pub fn new(
         request: http::Request<RecvStream>,
         respond: SendResponse<Bytes>,
         limits: &Limits,
         timeouts: Timeouts,
-    ) -> (Exchange, Result<RequestHead, Reject>) {
+    ) -> Self {
         let (parts, body) = request.into_parts();
         let ends = body.is_end_stream();
         let head = super::request_head(&parts, ends, limits);
@@ -79,9 +87,11 @@ impl Exchange {
             is_grpc,
             timeouts,
         };
-        (exchange, head)
+        Self { exchange, head }
     }
+}
 
+impl Exchange {
     /// Returns whether the client expects a response of gRPC.
     pub fn is_grpc(&self) -> bool {
         self.is_grpc

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Wake, Waker};
 
 use curtail_http::h1::{BodyLength, Limits, Timeouts};
-use curtail_http::h2::server::Exchange;
+use curtail_http::h2::server::Accepted;
 
 #[derive(Default)]
 struct Count(AtomicUsize);
@@ -28,9 +28,9 @@ async fn a_piece_does_not_resume_the_task_that_sends_it() {
     let request = http::Request::get("http://x/").body(()).expect("a request");
     let (response, _) = client.send_request(request, true).expect("sent");
     let (request, respond) = server.accept().await.expect("a request").expect("a request");
-    let (mut exchange, head) =
-        Exchange::new(request, respond, &Limits::default(), Timeouts::default());
-    head.expect("a head");
+    let accepted = Accepted::new(request, respond, &Limits::default(), Timeouts::default());
+    accepted.head.expect("a head");
+    let mut exchange = accepted.exchange;
     tokio::spawn(async move { while server.accept().await.is_some() {} });
     let nothing: [(&[u8], &[u8]); 0] = [];
     exchange.start_response(200, nothing, BodyLength::Chunked).expect("begun");

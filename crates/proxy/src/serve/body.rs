@@ -8,7 +8,7 @@ use bytes::Bytes;
 use curtail_http::Pieces;
 use curtail_http::h1::server::ServerError;
 use curtail_http::h1::{Framing, Reject, RequestHead};
-use curtail_runtime::http::{Budget, Charge, Commit, Payload, Protocol};
+use curtail_runtime::http::{Budget, Buffered, Charge, Commit, Payload, Protocol};
 use tokio::time::{sleep, timeout};
 
 use super::cut::Cut;
@@ -88,7 +88,7 @@ pub(super) async fn receive<F: Front>(
     {
         return Ok(Payload::once(body, length).into());
     }
-    let (sender, payload) = Payload::buffered(UPLOAD_BUFFER, length, budget);
+    let Buffered { sender, payload } = Payload::buffered(UPLOAD_BUFFER, length, budget);
     if pieces.length() > 0 {
         sender.send(pieces.join());
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use curtail_http::grpc::{PREVIOUS_ATTEMPTS, TIMEOUT, parse_timeout};
-use curtail_http::h1::server::{Connection, ServerError};
+use curtail_http::h1::server::{Connection, Parts, ServerError};
 use curtail_http::h1::{Framing, RequestHead, Version};
 use curtail_kernel::stage::Priority;
 use curtail_net::Stream;
@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::body::{self, Received};
 use super::cut::Cut;
-use super::forward::{self, PeerAddrs};
+use super::forward::{self, Message, PeerAddrs};
 use super::front::{Front, Http1, unless_closed};
 use super::respond::{self, Follows, Responded, ResponseContext};
 use super::streaming::{End, Rest, Streaming};
@@ -32,14 +32,13 @@ use crate::route::{Router, Target};
 use crate::sidecar::{Fields, Hop};
 use crate::state::{Proxy, Service};
 
-/// Serves HTTP/1.1. Returns the stream and the bytes that were read from it if the client uses
-/// HTTP/2.
+/// Serves HTTP/1.1. Returns what remains of the connection if the client uses HTTP/2.
 pub(super) async fn serve(
     proxy: &Proxy,
     router: &Router,
     stream: Stream,
     draining: watch::Receiver<bool>,
-) -> Option<(Stream, Bytes)> {
+) -> Option<Parts<Stream>> {
     let peer = PeerAddrs::of(&stream, Version::Http11);
     let listen = &proxy.config.listen;
     let mut client = Http1::new(Connection::new(stream, listen.limits, listen.timeouts));
@@ -53,7 +52,7 @@ pub(super) async fn serve(
                 match handle(&here, &mut client, head).await {
                     Ok(Rest::Stream(stream)) => stream.run(&mut client).await,
                     Ok(Rest::Tunnel(tunnel)) => {
-                        let (stream, read) = client.connection.into_parts();
+                        let Parts { stream, read } = client.connection.into_parts();
                         Box::pin(tunnel.run(stream.with_prefix(read))).await;
                         return None;
                     }
@@ -145,7 +144,7 @@ pub(super) async fn handle<'a, F: Front>(
     };
     let Received { payload, charge } = received;
     let now = Instant::now();
-    let begun = Hop::begin(proxy, service, &target, (&head, here.peer.client));
+    let begun = Hop::begin(proxy, service, &target, &head, here.peer.client);
     let begun = match unless_closed(client, begun).await {
         Ok(begun) => begun,
         Err(cut) => {
@@ -162,7 +161,7 @@ pub(super) async fn handle<'a, F: Front>(
             return Ok(Rest::Nothing);
         }
     };
-    let message = (&head, payload, upgrade.as_deref());
+    let message = Message { head: &head, body: payload, upgrade: upgrade.as_deref() };
     let mut query = match forward::render(message, &target, &service.config, here.peer, &fields) {
         Ok(query) => query,
         Err(error) => {
@@ -182,7 +181,20 @@ pub(super) async fn handle<'a, F: Front>(
         now.checked_add(parse_timeout(timeout)?)
     });
     // Bodies wait in the rendered request from here on.
-    exchange(here, client, (service, target.shard), (hop, query), (head, now, upgrade)).await
+    let rendered = RenderedRequest { service, shard: target.shard, hop, query, head, now, upgrade };
+    exchange(here, client, rendered).await
+}
+
+/// A request that can be sent.
+struct RenderedRequest<'a> {
+    service: &'a Service,
+    shard: usize,
+    hop: Hop<'a>,
+    query: Query<Request>,
+    head: RequestHead,
+    /// When the whole request was here.
+    now: Instant,
+    upgrade: Option<Arc<Upgrade>>,
 }
 
 /// A request that goes nowhere.
@@ -217,10 +229,9 @@ fn admit(here: &Here<'_>, head: &RequestHead) -> Result<(Target, Option<Arc<Upgr
 async fn exchange<'a, F: Front>(
     here: &Here<'a>,
     client: &mut F,
-    (service, shard): (&'a Service, usize),
-    (mut hop, mut query): (Hop<'a>, Query<Request>),
-    (head, now, upgrade): (RequestHead, Instant, Option<Arc<Upgrade>>),
+    request: RenderedRequest<'a>,
 ) -> Result<Rest<'a>, Cut> {
+    let RenderedRequest { service, shard, mut hop, mut query, head, now, upgrade } = request;
     let (is_head, version) = (head.is_head(), head.version());
     let place = (service.stage.as_ref()).map(|stage| (stage, priority(head.values(PRIORITY))));
     if let Some((_, priority)) = place {
@@ -233,10 +244,8 @@ async fn exchange<'a, F: Front>(
     let own = query.deadline.filter(|&own| own < most);
     let (deadline, is_client_deadline) = (own.unwrap_or(most), own.is_some());
     if service.config.settings.grpc {
-        let previous = head.header(PREVIOUS_ATTEMPTS.as_str());
-        let previous = previous.and_then(|value| std::str::from_utf8(value).ok()?.parse().ok());
-        let call = Call { deadline, previous_attempts: previous.unwrap_or(0) };
-        query.request = query.request.call_of_grpc(call);
+        let previous_attempts = previous_attempts(&head);
+        query.request = query.request.call_of_grpc(Call { deadline, previous_attempts });
     }
     drop(head);
     let query = query.to_group(group);
@@ -293,6 +302,11 @@ async fn exchange<'a, F: Front>(
         }
         Err(cut) => end.record(client, Err(cut)).await.map(|()| Rest::Nothing),
     }
+}
+
+fn previous_attempts(head: &RequestHead) -> u32 {
+    let previous = head.header(PREVIOUS_ATTEMPTS.as_str());
+    previous.and_then(|value| std::str::from_utf8(value).ok()?.parse().ok()).unwrap_or(0)
 }
 
 /// Sends a query, once it has a slot where a stage stands before the replica. The wait for that is a part of the

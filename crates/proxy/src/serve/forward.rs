@@ -72,6 +72,13 @@ pub(super) fn is_looping(head: &RequestHead) -> bool {
     names.filter(|name| name.eq_ignore_ascii_case(PSEUDONYM)).count() > PASSED_MAX
 }
 
+/// A request from a client.
+pub(super) struct Message<'a> {
+    pub(super) head: &'a RequestHead,
+    pub(super) body: Payload,
+    pub(super) upgrade: Option<&'a Upgrade>,
+}
+
 /// Renders the request once, for all of its copies.
 ///
 /// Fields that are about the client's connection stay behind (RFC 9110 §7.6.1). The client's address
@@ -79,12 +86,13 @@ pub(super) fn is_looping(head: &RequestHead) -> bool {
 /// `X-Forwarded-Proto` is replaced, because replicas may trust it. A call of gRPC loses the fields
 /// that each copy states anew ([`http::Call`]). `fields` has what a sidecar changes.
 pub(super) fn render(
-    (head, body, upgrade): (&RequestHead, Payload, Option<&Upgrade>),
+    message: Message<'_>,
     target: &Target,
     service: &config::Service,
     peer: &PeerAddrs,
     fields: &Fields,
 ) -> Result<Query<http::Request>, WriteError> {
+    let Message { head, body, upgrade } = message;
     // An absolute target names the host, and `Host` must not contradict it (RFC 9112 §3.2.2). A request
     // that names none is for the host that it reached, which is this one (RFC 9112 §3.3).
     let here: String;
@@ -199,7 +207,7 @@ mod tests {
         let target = router.route(head.method(), head.path_and_query(), |name| head.values(name));
         let peer = PeerAddrs::new(None, None, "http", Version::Http11);
         let (service, fields) = (&config.services[0], Fields::default());
-        let message = (head, request.body.clone().into(), None);
+        let message = Message { head, body: request.body.clone().into(), upgrade: None };
         let query = render(message, &target.expect("a target"), service, &peer, &fields);
         query.expect("it can be relayed").cost_hint.map(u64::from)
     }

@@ -6,7 +6,7 @@ use std::future::Future;
 use bytes::Bytes;
 use curtail_http::h1::server::ServerError;
 use curtail_http::h1::{Timeouts, Version};
-use curtail_http::h2::server::Exchange;
+use curtail_http::h2::server::Accepted;
 use curtail_net::Stream;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -40,8 +40,6 @@ const SEND_BUFFER_BYTES: usize = 64 << 10;
 /// Maximum number of streams that a client may reset before they have been accepted. A client that
 /// exceeds it is disconnected (CVE-2023-44487).
 const RESET_BEFORE_ACCEPT_MAX: usize = 64;
-
-type Request = (http::Request<h2::RecvStream>, SendResponse<Bytes>);
 
 /// Serves HTTP/2 until the client leaves, the connection has been idle for too long, or the proxy
 /// has drained.
@@ -96,7 +94,7 @@ pub(super) async fn serve(
             accepted = connection.accept() => accepted,
         };
         match accepted {
-            Some(Ok(request)) => requests.push(one(&here, request)),
+            Some(Ok((request, respond))) => requests.push(one(&here, request, respond)),
             Some(Err(error)) => {
                 tracing::debug!(%error, "client connection ended");
                 break;
@@ -123,11 +121,15 @@ async fn close(
     }
 }
 
-async fn one(here: &Here<'_>, (request, response): Request) {
+async fn one(
+    here: &Here<'_>,
+    request: http::Request<h2::RecvStream>,
+    respond: SendResponse<Bytes>,
+) {
     let listen = &here.proxy.config.listen;
-    let (exchange, head) = Exchange::new(request, response, &listen.limits, listen.timeouts);
-    let mut client = Http2::new(exchange);
-    let handled = match head {
+    let accepted = Accepted::new(request, respond, &listen.limits, listen.timeouts);
+    let mut client = Http2::new(accepted.exchange);
+    let handled = match accepted.head {
         // Large, and freed before a stream or a tunnel, which may last long.
         Ok(head) => Box::pin(handle(here, &mut client, head)).await,
         Err(reject) => Err(Cut::Client(ServerError::Reject(reject))),
@@ -163,14 +165,15 @@ async fn one(here: &Here<'_>, (request, response): Request) {
 mod tests {
     use super::*;
 
-    fn bytes<A, B, F>(_: impl Fn(A, B) -> F) -> usize {
+    fn bytes<A, B, C, F>(_: impl Fn(A, B, C) -> F) -> usize {
         size_of::<F>()
     }
 
     /// Each event of a stream polls this future. The future of the handler would be most of it.
     #[test]
     fn a_stream_is_small() {
-        let bytes = bytes(|here: &'static Here<'static>, request| one(here, request));
+        let one = |here: &'static Here<'static>, request, respond| one(here, request, respond);
+        let bytes = bytes(one);
         assert!(bytes < 2_000, "{bytes} bytes");
     }
 }

@@ -13,6 +13,7 @@ mod tunnel;
 use std::sync::Arc;
 use std::time::Duration;
 
+use curtail_http::h1::server::Parts;
 use curtail_net::{HandshakeError, Listener, ServerTls, Stream, proxy_protocol};
 use curtail_runtime::Workers;
 use curtail_runtime::accept::{Accepted, Acceptor, clients_max, open_files};
@@ -146,7 +147,7 @@ async fn serve(
         return http2::serve(proxy, router, stream, draining).await;
     }
     let http2 = connection::serve(proxy, router, stream, draining.clone()).await;
-    if let Some((stream, read)) = http2 {
+    if let Some(Parts { stream, read }) = http2 {
         http2::serve(proxy, router, stream.with_prefix(read), draining).await;
     }
 }

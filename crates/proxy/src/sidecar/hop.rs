@@ -113,13 +113,14 @@ impl<'p> Hop<'p> {
         proxy: &'p Proxy,
         service: &'p Service,
         target: &route::Target,
-        (head, peer): (&RequestHead, Option<IpAddr>),
+        head: &RequestHead,
+        peer: Option<IpAddr>,
     ) -> Result<(Self, Fields), Refusal> {
         let trusts = proxy.config.flow.as_ref().is_some_and(|flow| flow.trusts(peer));
         match (&proxy.sidecar, service.config.flow) {
             (Some(sidecar), Some(FlowRole::Ingress)) => {
                 // Large, and moved with every request if it were in the future itself.
-                let ingress = Self::ingress(sidecar, &service.config, (head, target), !trusts);
+                let ingress = Self::ingress(sidecar, &service.config, target, head, !trusts);
                 let began = Box::pin(ingress).await;
                 if let Ok((Self { role: Role::Ingress(of), .. }, _)) = &began
                     && !of.arrival.has_metadata()
@@ -147,7 +148,8 @@ impl<'p> Hop<'p> {
     async fn ingress(
         sidecar: &'p Sidecar,
         service: &'p config::Service,
-        (head, target): (&RequestHead, &route::Target),
+        target: &route::Target,
+        head: &RequestHead,
         is_edge: bool,
     ) -> Result<(Self, Fields), Refusal> {
         let mut fields = Fields::of_request(head, &ALL, true);

@@ -72,8 +72,8 @@ impl Sidecar {
     fn workflow(&self, head: &RequestHead, target: &route::Target) -> Option<String> {
         let key: &Key = self.config.workflow_by.as_ref()?;
         let target = target.path_and_query(head);
-        let target = target.split_once('?').unwrap_or((&target, ""));
-        let value = route::value(key, target, |name| head.values(name)).ok()??;
+        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        let value = route::value(key, path, query, |name| head.values(name)).ok()??;
         let known = self.config.workflows.iter().map(|(name, _)| name);
         known.into_iter().find(|name| name.as_bytes() == &*value).cloned()
     }

@@ -46,25 +46,25 @@ impl Incoming {
         more: &[u8],
     ) -> Result<(Self, ResponseHead), SendError> {
         let mut text = std::mem::take(&mut stream.text);
-        let line = (request.method(), request.target());
+        let (method, target) = (request.method(), request.target());
         let lines = [request.lines(), more];
         if let Some(protocol) = request.upgrade() {
             let more = [more, b"connection: upgrade\r\nupgrade: ", protocol.as_bytes(), b"\r\n"];
             let lines = [request.lines(), &more.concat()];
-            write_request_of_lines(&mut text, line, lines, BodyLength::None);
+            write_request_of_lines(&mut text, method, target, lines, BodyLength::None);
             // Rare, and large: in the future itself, it would be moved with every copy.
             return Box::pin(Self::http1_upgrade(stream, pool, &text, protocol)).await;
         }
         let head = match request.body() {
             Payload::Whole(body) => {
                 let length = BodyLength::Known(body.len() as u64);
-                write_request_of_lines(&mut text, line, lines, length);
+                write_request_of_lines(&mut text, method, target, lines, length);
                 text.extend_from_slice(body);
                 stream.send(&text, request.is_head()).await?
             }
             Payload::Once(once) => {
                 let length = once.length.map_or(BodyLength::Chunked, BodyLength::Known);
-                write_request_of_lines(&mut text, line, lines, length);
+                write_request_of_lines(&mut text, method, target, lines, length);
                 return Self::http1_upload(stream, pool, &text, request.is_head(), once).await;
             }
         };

@@ -87,15 +87,24 @@ impl Payload {
     }
 
     /// Returns a body that is relayed through a buffer of about `room` bytes, which the budget counts.
-    pub fn buffered(room: usize, length: Option<u64>, budget: &Budget) -> (BodySender, Self) {
+    pub fn buffered(room: usize, length: Option<u64>, budget: &Budget) -> Buffered {
         let (sender, receiver) = pipe(room, budget);
-        (sender, Self::once(receiver, length))
+        Buffered { sender, payload: Self::once(receiver, length) }
     }
 
     /// Returns whether the body can be sent any number of times.
     pub fn is_whole(&self) -> bool {
         matches!(self, Self::Whole(_))
     }
+}
+
+/// A body that is relayed through a buffer.
+#[derive(Debug)]
+pub struct Buffered {
+    /// Fills the buffer.
+    pub sender: BodySender,
+    /// The body of the request.
+    pub payload: Payload,
 }
 
 /// The point at which a copy wins, if its response is long or has no declared length. Until then,

@@ -25,7 +25,7 @@ pub use budget::{Budget, Charge};
 pub use grpc::Call;
 pub use health::{Health, Probe, watch};
 pub use load_report::{LoadReport, ORCA, SERVER_TIMING};
-pub use message::{Body, Commit, Payload, Request, Response, Watch};
+pub use message::{Body, Buffered, Commit, Payload, Request, Response, Watch};
 pub use pipe::{BodyReceiver, BodySender};
 pub use priority::{PRIORITY, priority, type_of_service};
 pub use tunnel::Tunnel;

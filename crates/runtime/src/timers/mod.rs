@@ -87,11 +87,10 @@ impl Timers {
         Self(Kind::Tokio)
     }
 
-    /// Creates timers that expire only through [`ManualTimers`]. They are for tests that pause
-    /// tokio's clock and advance it themselves with nanosecond precision.
-    pub fn manual() -> (Self, ManualTimers) {
-        let manual = ManualTimers::default();
-        (Self(Kind::Manual(manual.clone())), manual)
+    /// Creates timers that expire only through `manual`. They are for tests that pause tokio's clock
+    /// and advance it themselves with nanosecond precision.
+    pub fn manual(manual: &ManualTimers) -> Self {
+        Self(Kind::Manual(manual.clone()))
     }
 
     /// Sleeps until a time, with the precision of these timers.
@@ -191,7 +190,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn by_hand_the_first_is_woken_when_its_time_has_come() {
-        let (timers, manual) = Timers::manual();
+        let manual = ManualTimers::default();
+        let timers = Timers::manual(&manual);
         let start = Instant::now();
         let ns = |ns| start + Duration::from_nanos(ns);
         let mut later = sleep(&timers, ns(7));

@@ -120,7 +120,8 @@ impl<'a> Conductor<'a> {
         for server in 0..script.servers {
             replicas.push(wire.replica(door.open(server, wire).await));
         }
-        let (timers, hand) = Timers::manual();
+        let hand = ManualTimers::default();
+        let timers = Timers::manual(&hand);
         Self {
             script,
             cell: Cell::new(kernel, Http::new(replicas, Settings::default()), timers),

@@ -94,6 +94,15 @@ pub struct Connection<S> {
     peer_closed: bool,
 }
 
+/// What remains of a connection that switches to another protocol.
+#[derive(Debug)]
+pub struct Parts<S> {
+    /// The stream.
+    pub stream: S,
+    /// The bytes that were read from it and not yet used.
+    pub read: Bytes,
+}
+
 /// What the response to a request depends on.
 #[derive(Debug)]
 struct Exchange {
@@ -133,8 +142,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Returns the stream, and the bytes that were read from it and not yet used.
-    pub fn into_parts(self) -> (S, Bytes) {
-        (self.stream, self.input.freeze())
+    pub fn into_parts(self) -> Parts<S> {
+        Parts { stream: self.stream, read: self.input.freeze() }
     }
 
     /// Returns whether no byte of the next request has arrived. If so, closing the connection now
