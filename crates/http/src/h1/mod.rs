@@ -34,8 +34,7 @@
 //! - The cost of the proxy is the CPU time that it spends on a request. With this crate, a request
 //!   is parsed once and written once, and its fields require one allocation.
 //!
-//! In return, this crate does less: no upgrades, no CONNECT, and no trailers (they are
-//! checked and dropped). A request body is available only as a whole.
+//! In return, this crate does less: no CONNECT, and no trailers (they are checked and dropped).
 //!
 //! # Strictness
 //!

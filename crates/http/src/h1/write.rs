@@ -55,16 +55,20 @@ pub fn write_request(
     persistence: Persistence,
 ) -> Result<(), WriteError> {
     check_request_line(method, target)?;
-    let body = match body {
-        BodyLength::UntilClose => return Err(WriteError::UntilClose),
-        BodyLength::Known(0) if !matches!(method, "POST" | "PUT" | "PATCH") => BodyLength::None,
-        body => body,
-    };
+    if body == BodyLength::UntilClose {
+        return Err(WriteError::UntilClose);
+    }
     let start = buf.len();
     put_request_line(buf, method, target);
     write_lines(buf, headers).inspect_err(|_| buf.truncate(start))?;
-    write_end(buf, body, persistence);
+    write_end(buf, announced(method, body), persistence);
     Ok(())
+}
+
+/// Methods that usually have a body announce an empty one (RFC 9110 §8.6).
+fn announced(method: &str, body: BodyLength) -> BodyLength {
+    let is_usual = matches!(method, "POST" | "PUT" | "PATCH");
+    if body == BodyLength::Known(0) && !is_usual { BodyLength::None } else { body }
 }
 
 fn put_request_line(buf: &mut BytesMut, method: &str, target: &str) {
@@ -104,9 +108,7 @@ pub fn write_request_of_lines(
     put_request_line(buf, method, target);
     buf.extend_from_slice(lines[0]);
     buf.extend_from_slice(lines[1]);
-    let usual = matches!(method, "POST" | "PUT" | "PATCH");
-    let body = if length == BodyLength::Known(0) && !usual { BodyLength::None } else { length };
-    write_end(buf, body, Persistence::Default);
+    write_end(buf, announced(method, length), Persistence::Default);
 }
 
 /// Appends the head of an HTTP/1.1 response to `buf`. Interim responses and responses with the
@@ -168,7 +170,7 @@ fn write_end(buf: &mut BytesMut, body: BodyLength, persistence: Persistence) {
     match body {
         BodyLength::None | BodyLength::UntilClose => {}
         BodyLength::Known(length) => {
-            put_field(buf, b"content-length", Decimal::of(length).digits());
+            put_field(buf, b"content-length", itoa::Buffer::new().format(length).as_bytes());
         }
         BodyLength::Chunked => put_field(buf, b"transfer-encoding", b"chunked"),
     }
@@ -179,30 +181,6 @@ fn write_end(buf: &mut BytesMut, body: BodyLength, persistence: Persistence) {
         Persistence::Upgrade => put_field(buf, b"connection", b"upgrade"),
     }
     buf.extend_from_slice(b"\r\n");
-}
-
-/// The decimal digits of a number.
-struct Decimal {
-    digits: [u8; 20],
-    start: usize,
-}
-
-impl Decimal {
-    fn of(mut number: u64) -> Self {
-        let (mut digits, mut start) = ([0; 20], 20);
-        loop {
-            start -= 1;
-            digits[start] = b'0' + (number % 10) as u8;
-            number /= 10;
-            if number == 0 {
-                return Self { digits, start };
-            }
-        }
-    }
-
-    fn digits(&self) -> &[u8] {
-        &self.digits[self.start..]
-    }
 }
 
 /// Returns the reason phrase of a status code (RFC 9110 §15, RFC 5842, RFC 6585), or "Unknown".

@@ -28,7 +28,7 @@ use crate::h1::{
     parse_request, parse_response,
 };
 
-use crate::h1::token::is_token;
+use crate::h1::token::{is_token, put_field};
 
 /// How the content types of gRPC begin.
 const GRPC: &[u8] = b"application/grpc";
@@ -61,14 +61,13 @@ pub fn request_head(
         None => return Err(Reject::Malformed(":path is missing")),
     };
     let mut text = BytesMut::with_capacity(512);
-    for part in [method, " ", target, " HTTP/1.1\r\nhost: "] {
+    for part in [method, " ", target, " HTTP/1.1\r\n"] {
         text.put_slice(part.as_bytes());
     }
-    text.put_slice(authority);
-    text.put_slice(b"\r\n");
+    put_field(&mut text, b"host", authority);
     if let Some(protocol) = protocol {
-        put_line(&mut text, b"connection", b"upgrade");
-        put_line(&mut text, b"upgrade", protocol.as_bytes());
+        put_field(&mut text, b"connection", b"upgrade");
+        put_field(&mut text, b"upgrade", protocol.as_bytes());
     }
     put_fields(&mut text, &parts.headers).map_err(Reject::Malformed)?;
     let head = parse_request(&mut text, limits)?;
@@ -149,21 +148,15 @@ fn put_fields(text: &mut BytesMut, headers: &HeaderMap) -> Result<(), &'static s
         match name {
             &HOST => {}
             &COOKIE => has_cookies = true,
-            name => put_line(text, name.as_str().as_bytes(), value.as_bytes()),
+            name => put_field(text, name.as_str().as_bytes(), value.as_bytes()),
         }
     }
     if has_cookies {
         let crumbs = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes);
-        put_line(text, b"cookie", &crumbs.collect::<Vec<_>>().join(&b"; "[..]));
+        put_field(text, b"cookie", &crumbs.collect::<Vec<_>>().join(&b"; "[..]));
     }
     text.put_slice(b"\r\n");
     Ok(())
-}
-
-fn put_line(text: &mut BytesMut, name: &[u8], value: &[u8]) {
-    for part in [name, b": ", value, b"\r\n"] {
-        text.put_slice(part);
-    }
 }
 
 /// How the body is framed in HTTP/2. `None` if a length was declared for a body that does not exist.

@@ -13,7 +13,8 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use tokio::time::Instant;
 
-use super::{GRPC, Tunnel, poll_room, to_response};
+use super::tunnel::{Tunnel, failed};
+use super::{GRPC, poll_room, to_response};
 use crate::h1::server::{ServerError, deadline, millis};
 use crate::h1::{BodyLength, HeaderLines, Limits, Reject, RequestHead, Timeouts};
 use crate::pieces::Pieces;
@@ -194,7 +195,7 @@ impl Exchange {
         let head = to_response(status, headers, length)?;
         let muted = self.is_head || status == 204 || status == 304;
         let ends = muted || length == Some(0);
-        let body = respond.send_response(head, ends).map_err(gone)?;
+        let body = respond.send_response(head, ends).map_err(failed)?;
         self.response = if ends { Response::Over } else { Response::Begun(body) };
         Ok(())
     }
@@ -226,7 +227,7 @@ impl Exchange {
                     return Poll::Pending;
                 };
                 let part = data.copy_to_bytes(room.ok_or(ServerError::IncompleteMessage)?);
-                body.send_data(part, ends && !data.has_remaining()).map_err(gone)?;
+                body.send_data(part, ends && !data.has_remaining()).map_err(failed)?;
             }
             Poll::Ready(Ok(()))
         })
@@ -241,8 +242,8 @@ impl Exchange {
     pub async fn finish_body(&mut self, trailers: Option<HeaderMap>) -> Result<(), ServerError> {
         if let Response::Begun(body) = &mut self.response {
             match trailers {
-                Some(trailers) => body.send_trailers(trailers).map_err(gone)?,
-                None => body.send_data(Bytes::new(), true).map_err(gone)?,
+                Some(trailers) => body.send_trailers(trailers).map_err(failed)?,
+                None => body.send_data(Bytes::new(), true).map_err(failed)?,
             }
             self.response = Response::Over;
         }
@@ -264,9 +265,4 @@ impl Exchange {
             Response::Over => {}
         }
     }
-}
-
-/// The stream or its connection has ended.
-fn gone(error: h2::Error) -> ServerError {
-    ServerError::Io(error.into_io().unwrap_or_else(|| std::io::ErrorKind::ConnectionReset.into()))
 }

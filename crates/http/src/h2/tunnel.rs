@@ -82,6 +82,7 @@ impl AsyncWrite for Tunnel {
     }
 }
 
-fn failed(error: h2::Error) -> io::Error {
+/// The stream or its connection has ended.
+pub(super) fn failed(error: h2::Error) -> io::Error {
     error.into_io().unwrap_or_else(|| io::ErrorKind::ConnectionReset.into())
 }

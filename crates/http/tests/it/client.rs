@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::BytesMut;
-use curtail_http::h1::client::{ClientError, Connection, IdleEvent};
+use curtail_http::h1::client::{ClientError, Connection};
 use curtail_http::h1::server;
 use curtail_http::h1::{
     BadResponse, BodyError, BodyLength, Limits, Persistence, Timeouts, write_request,
@@ -138,11 +138,7 @@ async fn extraneous_data_after_a_response_ends_reuse() {
         let (mut client, _server) = scripted(&text, true).await;
         client.send(GET, is_head).await.unwrap();
         client.body_all(10).await.unwrap();
-        assert!(
-            client.has_extraneous_data() && !client.reusable() && client.is_stale(),
-            "{text:?}"
-        );
-        assert_eq!(client.extraneous_data_or_closed().await, IdleEvent::ExtraneousData);
+        assert!(!client.reusable() && client.is_stale(), "{text:?}");
         assert!(matches!(client.send(GET, false).await, Err(ClientError::NotReusable)));
     }
 }
@@ -162,16 +158,6 @@ async fn late_bytes_and_closes_are_detected_before_reuse() {
     let (mut client, server) = done().await;
     drop(server);
     assert!(client.reusable() && client.is_stale() && !client.reusable());
-    let (mut client, mut server) = done().await;
-    let wait = timeout(Duration::from_secs(5), client.extraneous_data_or_closed()).await;
-    assert!(wait.is_err() && client.reusable(), "nothing happened");
-    server.write_all(b"x").await.unwrap();
-    assert_eq!(client.extraneous_data_or_closed().await, IdleEvent::ExtraneousData);
-    let (mut client, server) = done().await;
-    drop(server);
-    assert_eq!(client.extraneous_data_or_closed().await, IdleEvent::Closed);
-    assert_eq!(client.extraneous_data_or_closed().await, IdleEvent::Closed);
-    assert!(!client.reusable());
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,7 +174,7 @@ async fn a_connection_with_close_is_not_reused() {
     let (mut client, _server) =
         scripted("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", true).await;
     client.send(GET, false).await.unwrap();
-    assert!(!client.reusable() && !client.has_extraneous_data());
+    assert!(!client.reusable());
 }
 
 #[tokio::test(start_paused = true)]

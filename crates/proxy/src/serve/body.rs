@@ -11,8 +11,7 @@ use curtail_http::h1::{Framing, Reject, RequestHead};
 use curtail_runtime::http::{Budget, Buffered, Charge, Commit, Payload, Protocol};
 use tokio::time::{sleep, timeout};
 
-use super::cut::Cut;
-use super::front::{Front, Upload, unless_closed};
+use super::front::{Cut, Front, Upload, unless_closed};
 use crate::config;
 use crate::route::Target;
 

@@ -21,9 +21,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
 use super::body::{self, Received};
-use super::cut::Cut;
 use super::forward::{self, Message, PeerAddrs};
-use super::front::{Front, Http1, unless_closed};
+use super::front::{Cut, Front, Http1, unless_closed};
 use super::respond::{self, Follows, Responded, ResponseContext};
 use super::streaming::{End, Rest, Streaming};
 use super::tunnel::Upgrade;

@@ -13,8 +13,8 @@ use curtail_runtime::http::BodySender;
 use h2::RecvStream;
 use http::HeaderMap;
 
-use super::cut::Cut;
 use super::tunnel::{Upgrade, WEBSOCKET_ACCEPT};
+use crate::metrics::RequestOutcome;
 
 type Done = Result<(), ServerError>;
 
@@ -79,6 +79,36 @@ pub(super) struct Upload {
     pub(super) sender: BodySender,
     /// Maximum number of bytes.
     pub(super) limit: usize,
+}
+
+/// The reason why a response did not reach the client, or not in full.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Cut {
+    #[error(transparent)]
+    Client(#[from] ServerError),
+    #[error("the client left")]
+    PeerClosed,
+    #[error("the replica broke off its response")]
+    Replica,
+    #[error("the service's timeout expired during the response")]
+    Timeout,
+    #[error("a primary took the slot of this duplicate")]
+    Preempted,
+}
+
+impl Cut {
+    /// Returns the outcome of the request, which depends on who ended it.
+    pub(super) fn outcome(&self) -> RequestOutcome {
+        match self {
+            Self::PeerClosed
+            | Self::Client(
+                ServerError::Io(_) | ServerError::WriteTimeout(..) | ServerError::IncompleteMessage,
+            ) => RequestOutcome::Abandoned,
+            Self::Replica | Self::Timeout | Self::Preempted | Self::Client(_) => {
+                RequestOutcome::Cut
+            }
+        }
+    }
 }
 
 /// Awaits a future and relays the body of the request meanwhile. Fails if the client leaves, or if its

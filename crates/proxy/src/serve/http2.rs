@@ -15,9 +15,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::connection::{Here, handle};
-use super::cut::Cut;
 use super::forward::PeerAddrs;
-use super::front::Http2;
+use super::front::{Cut, Http2};
 use super::respond;
 use super::streaming::Rest;
 use crate::route::Router;

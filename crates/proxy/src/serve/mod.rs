@@ -2,7 +2,6 @@
 
 mod body;
 mod connection;
-mod cut;
 mod forward;
 mod front;
 mod http2;

@@ -14,8 +14,7 @@ use http::{HeaderMap, HeaderValue};
 use percent_encoding::{CONTROLS, utf8_percent_encode};
 use tokio::time::Instant;
 
-use super::cut::Cut;
-use super::front::Front;
+use super::front::{Cut, Front};
 use super::tunnel::{Tunnel, Upgrade, WEBSOCKET_ACCEPT};
 use crate::metrics::RequestOutcome;
 use crate::sidecar::{Fields, Refusal};

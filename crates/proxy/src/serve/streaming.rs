@@ -14,8 +14,7 @@ use curtail_runtime::http::BodyReceiver;
 use curtail_runtime::stage::{Permit, Stage};
 use tokio::time::Instant;
 
-use super::cut::Cut;
-use super::front::{Front, unless_closed};
+use super::front::{Cut, Front, unless_closed};
 use super::respond;
 use super::tunnel::Tunnel;
 use crate::metrics::{RequestOutcome, RunningRequest};

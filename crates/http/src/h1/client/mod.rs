@@ -10,11 +10,9 @@
 //!   returns the whole body instead;
 //! - [`Connection::reusable`] returns whether the connection can be kept;
 //! - [`Connection::is_stale`] returns whether a kept connection can no longer be used.
-//!   Alternatively, await [`Connection::extraneous_data_or_closed`] while the connection is idle.
 //!
 //! There are no timeouts: the caller adds them. After an error, or after the cancellation of a
-//! call, drop the connection. Only [`Connection::body`] and
-//! [`Connection::extraneous_data_or_closed`] may be cancelled.
+//! call, drop the connection. Only [`Connection::body`] may be cancelled.
 
 mod transport;
 
@@ -26,7 +24,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::h1::body::{BodyDecoder, Decoded};
-use crate::h1::io::{fill, is_reset, poll_fill};
+use crate::h1::io::{is_reset, poll_fill};
 use crate::h1::limits::Limits;
 use crate::h1::response::{BadResponse, ResponseHead, parse_response};
 use crate::pieces::Pieces;
@@ -74,15 +72,6 @@ impl ClientError {
     fn end(begun: bool) -> ClientError {
         if begun { ClientError::IncompleteMessage } else { ClientError::Closed }
     }
-}
-
-/// An event on an idle connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IdleEvent {
-    /// The server closed or reset the connection.
-    Closed,
-    /// The server sent bytes without a request, such as a second response to a request.
-    ExtraneousData,
 }
 
 /// A connection to a server, over any byte stream. Small, so that moving it is cheap.
@@ -279,12 +268,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         matches!(self.0.state, State::Idle) && !self.0.is_sending
     }
 
-    /// Returns whether bytes followed the end of the last response. If so, the server responded
-    /// twice, or announced a wrong length.
-    pub fn has_extraneous_data(&self) -> bool {
-        matches!(self.0.state, State::Idle) && !self.0.input.is_empty()
-    }
-
     /// Returns whether the connection must not be used again, because it is not
     /// [`reusable`](Connection::reusable), or because the server has closed it or sent bytes that
     /// were not requested. Does not wait, so it misses a close that has not arrived yet. Such a
@@ -296,34 +279,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let bound = self.0.limits.buffer_bound();
         let mut cx = Context::from_waker(Waker::noop());
         let read = poll_fill(self.0.transport.stream_mut(), &mut self.0.input, bound, &mut cx);
-        self.note(match read {
-            Poll::Pending => return false,
-            Poll::Ready(read) => read.unwrap_or(0),
-        });
+        let Poll::Ready(read) = read else { return false };
+        if !matches!(read, Ok(1..)) {
+            self.0.state = State::Broken;
+        }
         true
-    }
-
-    /// Waits on an idle connection until the server closes it or sends bytes that were not
-    /// requested. The connection is not reusable afterwards. Cancel safe.
-    pub async fn extraneous_data_or_closed(&mut self) -> IdleEvent {
-        if !self.0.input.is_empty() {
-            return IdleEvent::ExtraneousData;
-        }
-        if matches!(self.0.state, State::Broken) {
-            return IdleEvent::Closed;
-        }
-        let bound = self.0.limits.buffer_bound();
-        let read = fill(self.0.transport.stream_mut(), &mut self.0.input, bound).await;
-        self.note(read.unwrap_or(0))
-    }
-
-    /// Takes note of a read from an idle connection.
-    fn note(&mut self, bytes: usize) -> IdleEvent {
-        if bytes > 0 {
-            return IdleEvent::ExtraneousData;
-        }
-        self.0.state = State::Broken;
-        IdleEvent::Closed
     }
 
     fn poll_read_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, ClientError>> {
