@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use crate::harness::{Backend, Client, End, HELLO, Proxy, Step, config, dead, say, service};
+use crate::harness::{
+    Backend, Client, End, HELLO, Proxy, Step, config, dead, say, service, shard, with_shards,
+};
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -59,15 +61,14 @@ async fn the_manual_explains_every_field_of_the_status() {
     let backend = Backend::responding(HELLO).await;
     // This status has the fields of the policy rescue and of a sidecar.
     let lines = "policy = \"rescue\"\nslots = 1\nflow = \"ingress\"";
-    let sidecar = service(lines, &[backend.address]);
+    let sidecar = service(lines, &[&backend]);
     let proxy = Proxy::start(&config("", &format!("[flow]\nservice = \"a\"\n{sidecar}"))).await;
     let mut there = BTreeSet::new();
     let status = proxy.status().await;
     assert_eq!(status["services"][0]["learned"]["version"], "no-cancel", "{status}");
     assert_eq!(proxy.count("curtail_rescue_state", &[("state", "exploring")]).await, 1);
     fields(&status, "", &mut there);
-    let learned = service("policy = \"delayed:p95\"", &[backend.address]);
-    let status = Proxy::start(&config("", &learned)).await.status().await;
+    let status = Proxy::serving("policy = \"delayed:p95\"", &[&backend]).await.status().await;
     assert_eq!(status["services"][0]["learned"]["delay_ns"], Value::Null, "{status}");
     fields(&status, "", &mut there);
     let mut pages = explained(include_str!("../../../../docs/proxy.md"));
@@ -256,13 +257,11 @@ async fn admin_clients_have_five_seconds_for_each_step() {
 #[tokio::test]
 async fn ready_means_that_every_shard_has_a_server_that_is_up() {
     let (up, dead) = (Backend::responding(HELLO).await, dead());
-    let absent = dead.address;
     let lines = "name = \"a\"\nhealth = { path = \"/\", interval = \"10ms\" }\nroute = { path_prefix = \"/a\" }";
-    let one = service(lines, &[up.address, absent]);
-    let shard = format!("[[service.shard]]\nname = \"east\"\nreplicas = [\"{absent}\"]\n");
-    let by = "shard_by = { header = \"x-shard\" }\n[[service.shard]]";
-    let two = service(&lines.replace("\"a\"", "\"b\"").replace("/a", "/b"), &[up.address]);
-    let two = two.replacen("[[service.shard]]", by, 1) + &shard;
+    let one = service(lines, &[&up, &dead]);
+    let lines = lines.replace("\"a\"", "\"b\"").replace("/a", "/b");
+    let lines = format!("{lines}\nshard_by = {{ header = \"x-shard\" }}");
+    let two = with_shards(&lines, &[shard("0", &[&up]), shard("east", &[&dead])]);
     let proxy = Proxy::start(&config("", &format!("{one}{two}"))).await;
     crate::harness::eventually("the shard is not ready", async || {
         let ready = proxy.asked("/ready").await;
@@ -290,7 +289,7 @@ async fn ready_means_that_every_shard_has_a_server_that_is_up() {
 #[tokio::test]
 async fn the_status_has_no_slots_if_the_file_has_none() {
     let backend = Backend::responding(HELLO).await;
-    let text = service("policy = \"two-choices\"", &[backend.address]).replace("slots = 1\n", "");
+    let text = service("policy = \"two-choices\"", &[&backend]).replace("slots = 1\n", "");
     let status = Proxy::start(&config("", &text)).await.status().await;
     let server = &status["services"][0]["shards"][0]["servers"][0];
     assert!(server["slots"].is_null() && server.get("slots").is_some(), "{status}");

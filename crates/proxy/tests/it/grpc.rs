@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Request;
 
 use crate::harness::http2::{Act, Backend2, Http2Client, Reply, values};
-use crate::harness::{Proxy, config, eventually, service};
+use crate::harness::{Proxy, Replica, eventually};
 
 const UNARY: &str = "protocol = \"grpc\"\npolicy = \"round-robin\"\nretry_budget = 1.0\n\
     route = [{ grpc = \"a.B/Query\", unary = true, idempotent = true }, { grpc = \"a.B\" }]";
@@ -40,9 +40,8 @@ fn head_only(code: &str, push_back: &str) -> Vec<Act> {
     vec![Act::Head(200, fields.map(|(name, value)| (name, value.to_owned())).into(), true)]
 }
 
-async fn replicas(lines: &str, backends: &[&Backend2]) -> (Proxy, Http2Client) {
-    let addresses: Vec<_> = backends.iter().map(|backend| backend.address).collect();
-    let proxy = Proxy::start(&config("", &service(lines, &addresses))).await;
+async fn before(lines: &str, replicas: &[&dyn Replica]) -> (Proxy, Http2Client) {
+    let proxy = Proxy::serving(lines, replicas).await;
     let client = Http2Client::connect(proxy.http).await;
     (proxy, client)
 }
@@ -52,48 +51,43 @@ fn code(reply: &Reply) -> String {
     values(fields, "grpc-status").concat()
 }
 
+/// The first response of a replica decides whether the call is repeated at the other one.
 #[tokio::test]
-async fn a_unary_call_is_repeated_if_the_status_is_a_failure_of_the_replica() {
-    for (first, repeated) in [("14", true), ("8", true), ("13", true), ("5", false), ("0", false)] {
-        let bad = Backend2::new(move |_| status(first)).await;
-        let good = Backend2::new(|_| status("0")).await;
-        let (_proxy, client) = replicas(UNARY, &[&bad, &good]).await;
-        // The pick alternates between the replicas.
-        let mut codes = Vec::new();
-        for _ in 0..4 {
-            let reply = client.send(call("Query"), b"").await.expect("a reply");
-            assert_eq!((reply.status, reply.text()), (200, "hello".to_owned()));
-            codes.push(code(&reply));
-        }
-        codes.sort_unstable();
-        let expected = if repeated { ["0"; 4] } else { ["0", "0", first, first] };
-        assert_eq!(codes, expected, "{first}");
-        // A replica that pushes back gets no further calls, unless its responses are good.
-        assert_eq!(bad.seen().len(), if repeated { 1 } else { 2 }, "{first}");
-        assert!(bad.seen().iter().all(|seen| seen.header("te") == ["trailers"]));
-    }
-}
-
-#[tokio::test]
-async fn a_server_can_forbid_that_a_call_is_repeated() {
+async fn a_unary_call_is_repeated_if_the_status_and_the_replica_permit_it() {
     type Script = fn() -> Vec<Act>;
-    for (first, repeated) in [
-        ((|| pushed("14", "0")) as Script, true),
-        (|| pushed("14", "-1"), false),
-        (|| pushed("14", "never"), false),
-        (|| head_only("14", "0"), true),
-        (|| head_only("14", "-1"), false),
+    let statuses = "outcome = { refused = [\"ABORTED\"], request = [\"UNAVAILABLE\"] }";
+    for (lines, first, expected, asked) in [
+        ("", (|| status("14")) as Script, "0 0 0 0", Some(1)),
+        ("", || status("8"), "0 0 0 0", Some(1)),
+        ("", || status("13"), "0 0 0 0", Some(1)),
+        ("", || status("5"), "0 0 5 5", Some(2)),
+        ("", || status("0"), "0 0 0 0", Some(2)),
+        ("", || pushed("14", "0"), "0 0", None),
+        ("", || pushed("14", "-1"), "0 14", Some(1)),
+        ("", || pushed("14", "never"), "0 14", Some(1)),
+        ("", || head_only("14", "0"), "0 0", None),
+        ("", || head_only("14", "-1"), "0 14", Some(1)),
+        (statuses, || status("10"), "0 0", None),
+        (statuses, || status("14"), "0 14", Some(1)),
     ] {
         let bad = Backend2::new(move |_| first()).await;
         let good = Backend2::new(|_| status("0")).await;
-        let (_proxy, client) = replicas(UNARY, &[&bad, &good]).await;
+        let (_proxy, client) = before(&format!("{UNARY}\n{lines}"), &[&bad, &good]).await;
+        let case = format!("{lines} {:?}", first());
+        // The pick alternates between the replicas.
         let mut codes = Vec::new();
-        for _ in 0..2 {
-            codes.push(code(&client.send(call("Query"), b"").await.expect("a reply")));
+        for _ in expected.split(' ') {
+            let reply = client.send(call("Query"), b"").await.expect("a reply");
+            assert_eq!(reply.status, 200, "{case}");
+            // A status may have no body.
+            assert!(reply.text() == "hello" || code(&reply) == "14", "{case}");
+            codes.push(code(&reply));
         }
         codes.sort_unstable();
-        assert_eq!(codes, if repeated { ["0", "0"] } else { ["0", "14"] });
-        assert!(repeated || bad.seen().len() == 1);
+        assert_eq!(codes.join(" "), expected, "{case}");
+        // A replica that pushes back gets no further calls, unless its responses are good.
+        assert!(asked.is_none_or(|asked| bad.seen().len() == asked), "{case}");
+        assert!(bad.seen().iter().all(|seen| seen.header("te") == ["trailers"]));
     }
 }
 
@@ -101,7 +95,7 @@ async fn a_server_can_forbid_that_a_call_is_repeated() {
 async fn each_copy_states_its_number_and_the_time_that_is_left() {
     let bad = Backend2::new(|_| status("14")).await;
     let good = Backend2::new(|_| status("0")).await;
-    let (_proxy, client) = replicas(UNARY, &[&bad, &good]).await;
+    let (_proxy, client) = before(UNARY, &[&bad, &good]).await;
     let left = |seen: &crate::harness::http2::Seen2| {
         let values = seen.header("grpc-timeout");
         let [value] = values[..] else { panic!("one timeout: {values:?}") };
@@ -128,23 +122,6 @@ async fn each_copy_states_its_number_and_the_time_that_is_left() {
     // A call without a deadline gets that of the service.
     client.send(call("Query"), b"").await.expect("a reply");
     assert!(left(&good.seen()[2]) <= Duration::from_secs(99));
-}
-
-#[tokio::test]
-async fn the_file_decides_the_outcome_of_a_status() {
-    let lines = format!("{UNARY}\noutcome = {{ refused = [\"ABORTED\"], request = [14] }}");
-    let lines = lines.replace("[14]", "[\"UNAVAILABLE\"]");
-    for (first, repeated) in [("10", true), ("14", false)] {
-        let bad = Backend2::new(move |_| status(first)).await;
-        let good = Backend2::new(|_| status("0")).await;
-        let (_proxy, client) = replicas(&lines, &[&bad, &good]).await;
-        let mut codes = Vec::new();
-        for _ in 0..2 {
-            codes.push(code(&client.send(call("Query"), b"").await.expect("a reply")));
-        }
-        codes.sort_unstable();
-        assert_eq!(codes, if repeated { ["0", "0"] } else { ["0", first] });
-    }
 }
 
 #[tokio::test]
@@ -177,8 +154,7 @@ async fn probes_call_the_health_service_of_grpc() {
         let spare = Backend2::new(|_| respond("SERVING")).await;
         let health = "health = { grpc = \"a.B\", interval = \"5ms\" }";
         let lines = format!("protocol = \"grpc\"\npolicy = \"round-robin\"\n{health}");
-        let addresses = [probed.address, spare.address];
-        let proxy = Proxy::start(&config("", &service(&lines, &addresses))).await;
+        let proxy = Proxy::serving(&lines, &[&probed, &spare]).await;
         eventually("probes", async || probed.seen().len() >= 4).await;
         let replica = probed.address.to_string();
         let is_up = async || proxy.count("curtail_server_up", &[("server", &*replica)]).await == 1;
@@ -189,7 +165,7 @@ async fn probes_call_the_health_service_of_grpc() {
 #[tokio::test]
 async fn a_call_that_is_not_unary_is_streamed_and_sent_once() {
     let bad = Backend2::new(|_| status("14")).await;
-    let (proxy, client) = replicas(UNARY, &[&bad]).await;
+    let (proxy, client) = before(UNARY, &[&bad]).await;
     let reply = client.send(call("Watch"), b"x").await.expect("a reply");
     assert_eq!((reply.text(), code(&reply)), ("hello".to_owned(), "14".to_owned()));
     assert_eq!(bad.seen().len(), 1);
@@ -204,7 +180,7 @@ async fn a_call_that_is_not_unary_is_streamed_and_sent_once() {
 #[tokio::test]
 async fn errors_of_the_proxy_are_statuses_of_grpc() {
     let silent = Backend2::new(|_| vec![Act::Hang]).await;
-    let (_proxy, client) = replicas(UNARY, &[&silent]).await;
+    let (_proxy, client) = before(UNARY, &[&silent]).await;
     let mut late = call("Query");
     late.headers_mut().insert("grpc-timeout", "50m".parse().expect("a value"));
     let unknown = Request::builder().method("POST").uri("http://x/other.C/D");
@@ -224,7 +200,7 @@ async fn errors_of_the_proxy_are_statuses_of_grpc() {
 async fn a_call_that_is_shed_is_pushed_back() {
     let busy = Backend2::new(|_| vec![Act::Hang]).await;
     let (_proxy, client) =
-        replicas(&format!("{UNARY}\nqueue = 0\nslots = 1").replace("round-robin", "psq"), &[&busy])
+        before(&format!("{UNARY}\nqueue = 0\nslots = 1").replace("round-robin", "psq"), &[&busy])
             .await;
     let _first = client.start(call("Query"), true).await;
     busy.has_seen(1).await;
@@ -241,7 +217,7 @@ async fn a_stream_beyond_the_timeout_and_a_call_without_time_have_exceeded_their
     })
     .await;
     let times = "timeout = \"300ms\"\nattempt_timeout = \"300ms\"\ncancel_timeout = \"9s\"";
-    let (_proxy, client) = replicas(&format!("{UNARY}\n{times}"), &[&endless]).await;
+    let (_proxy, client) = before(&format!("{UNARY}\n{times}"), &[&endless]).await;
     let reply = client.send(call("Watch"), b"").await.expect("trailers, and no reset");
     assert_eq!((reply.text(), code(&reply)), ("hello".to_owned(), "4".to_owned()));
     let mut late = call("Query");
@@ -255,7 +231,7 @@ async fn a_stream_beyond_the_timeout_and_a_call_without_time_have_exceeded_their
 async fn a_response_without_a_status_is_a_failure() {
     let kind = || vec![("content-type", "application/grpc".to_owned())];
     let bad = Backend2::new(move |_| vec![Act::Head(200, kind(), true)]).await;
-    let (_proxy, client) = replicas(UNARY, &[&bad]).await;
+    let (_proxy, client) = before(UNARY, &[&bad]).await;
     let reply = client.send(call("Query"), b"").await.expect("a reply");
     assert_eq!(code(&reply), "14");
 }

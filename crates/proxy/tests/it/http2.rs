@@ -1,12 +1,10 @@
 //! Tests HTTP/2 on both sides: what passes, what is refused, and how streams and connections end.
 
-use std::net::SocketAddr;
-
 use crate::harness::http2::{
     Act, Backend2, DATA, END_HEADERS, END_STREAM, Fate, GET, H2, HEADERS, Http2Client, PREFACE,
-    RawClient, SETTINGS, Seen2, before, frame, hpack, request, values,
+    RawClient, SETTINGS, Seen2, frame, hpack, request, values,
 };
-use crate::harness::{Backend, Client, HELLO, Proxy, say};
+use crate::harness::{Backend, Client, HELLO, Proxy, Replica, say};
 
 /// A message, without regard to the version of HTTP.
 #[derive(Clone, Debug)]
@@ -73,13 +71,6 @@ impl Echo {
         }
     }
 
-    fn address(&self) -> SocketAddr {
-        match self {
-            Self::Http1(backend) => backend.address,
-            Self::Http2(backend) => backend.address,
-        }
-    }
-
     /// Returns the last request.
     fn last(&self) -> Message {
         match self {
@@ -98,6 +89,15 @@ impl Echo {
                 assert_eq!(seen.header("host"), [""; 0]);
                 Message { line, fields: lines(&seen.head.headers), body: seen.body }
             }
+        }
+    }
+}
+
+impl Replica for Echo {
+    fn place(&self) -> String {
+        match self {
+            Self::Http1(backend) => backend.place(),
+            Self::Http2(backend) => backend.place(),
         }
     }
 }
@@ -157,7 +157,7 @@ async fn messages_pass_between_all_versions() {
     for (client_http2, replica_http2) in [(true, false), (false, true), (true, true)] {
         let echo = Echo::new(replica_http2).await;
         let protocol = if replica_http2 { H2 } else { "" };
-        let proxy = before("", protocol, echo.address()).await;
+        let proxy = Proxy::serving(protocol, &[&echo]).await;
         let mut client = Sender::new(client_http2, &proxy).await;
         for (method, path, length) in [
             ("GET", "/a/b?c=d%20e&f", 0),
@@ -214,7 +214,7 @@ async fn messages_pass_between_all_versions() {
 #[tokio::test]
 async fn fields_of_a_connection_stay_behind_and_crumbs_are_joined() {
     let backend = Backend2::responding("hello").await;
-    let proxy = before("", H2, backend.address).await;
+    let proxy = Proxy::serving(H2, &[&backend]).await;
     let fields = "connection: x-hop, keep-alive\r\nx-hop: 1\r\nkeep-alive: timeout=5\r\n\
         proxy-connection: close\r\nupgrade: h2c\r\nte: trailers, deflate\r\nx-end: 1";
     let mut client = proxy.client().await;
@@ -227,7 +227,7 @@ async fn fields_of_a_connection_stay_behind_and_crumbs_are_joined() {
     assert_eq!(seen.header("x-end"), ["1"]);
 
     let backend = Backend::responding(HELLO).await;
-    let proxy = before("", "", backend.address).await;
+    let proxy = Proxy::serving("", &[&backend]).await;
     let client = Http2Client::connect(proxy.http).await;
     let mut crumbs = request("GET", "/");
     for crumb in ["a=1", "b=2; c=3", "d=4"] {
@@ -242,7 +242,7 @@ async fn fields_of_a_connection_stay_behind_and_crumbs_are_joined() {
 #[tokio::test]
 async fn an_asterisk_and_an_absolute_target_pass() {
     let backend = Backend2::responding("hello").await;
-    let proxy = before("", H2, backend.address).await;
+    let proxy = Proxy::serving(H2, &[&backend]).await;
     let mut client = proxy.client().await;
     for (line, path, authority) in [
         ("OPTIONS * HTTP/1.1\r\nhost: x:1", "*", "x:1"),
@@ -268,7 +268,7 @@ async fn trailers_pass_between_clients_and_servers_of_http2() {
             ]
         })
         .await;
-        let proxy = before("", H2, backend.address).await;
+        let proxy = Proxy::serving(H2, &[&backend]).await;
         let reply = Http2Client::connect(proxy.http).await.get("/").await;
         assert_eq!(reply.text(), "hello");
         let trailers = reply.trailers.expect("trailers");
@@ -290,7 +290,7 @@ async fn trailers_pass_without_a_body() {
             vec![Act::Head(200, fields.clone(), false), Act::Trailers(trailers)]
         })
         .await;
-        let proxy = before("", H2, backend.address).await;
+        let proxy = Proxy::serving(H2, &[&backend]).await;
         let reply = Http2Client::connect(proxy.http).await.get("/").await;
         let trailers = reply.trailers.expect("trailers");
         assert_eq!(values(&trailers, "grpc-status"), ["5"]);
@@ -379,7 +379,7 @@ fn ambiguous() -> Vec<Vec<(&'static str, &'static [u8])>> {
 async fn requests_that_two_servers_could_read_differently_reach_no_replica() {
     const PROTOCOL_ERROR: Fate = Fate::Reset(1);
     let backend = Backend::responding(HELLO).await;
-    let proxy = before("", "", backend.address).await;
+    let proxy = Proxy::serving("", &[&backend]).await;
     assert_eq!(fate(&proxy, &GET, None).await, Fate::Status(200));
     for fields in ambiguous() {
         let fate = fate(&proxy, &fields, None).await;
@@ -423,7 +423,7 @@ async fn requests_that_two_servers_could_read_differently_reach_no_replica() {
 #[tokio::test]
 async fn the_preface_may_arrive_in_parts() {
     let backend = Backend::responding(HELLO).await;
-    let proxy = before("", "", backend.address).await;
+    let proxy = Proxy::serving("", &[&backend]).await;
     for cut in 1..PREFACE.len() {
         let mut client = proxy.client().await;
         client.send(&PREFACE[..cut]).await;
@@ -441,7 +441,7 @@ async fn bodies_over_the_limit_get_413_and_other_streams_go_on() {
     let backend = Backend::responding(HELLO).await;
     // The proxy reads bodies of unknown length in full up to `replay_bytes`.
     let lines = "max_request_body = \"100kB\"\nreplay_bytes = \"1MB\"";
-    let proxy = before("", lines, backend.address).await;
+    let proxy = Proxy::serving(lines, &[&backend]).await;
     let client = Http2Client::connect(proxy.http).await;
     for length in [100_001, 400_000] {
         let mut stream = client.start(request("POST", "/"), false).await;
@@ -458,7 +458,7 @@ async fn bodies_over_the_limit_get_413_and_other_streams_go_on() {
 async fn a_host_is_valid_for_all_replicas_or_for_none() {
     for is_http2 in [false, true] {
         let echo = Echo::new(is_http2).await;
-        let proxy = before("", if is_http2 { H2 } else { "" }, echo.address()).await;
+        let proxy = Proxy::serving(if is_http2 { H2 } else { "" }, &[&echo]).await;
         for (host, status) in [("a_b:80", 200), ("[::1]:80", 200), ("a%20b", 400), ("a|b", 400)] {
             let mut client = proxy.client().await;
             client.send(format!("GET / HTTP/1.1\r\nhost: {host}\r\n\r\n")).await;

@@ -8,9 +8,9 @@ use tokio::task::JoinSet;
 
 use crate::harness::http2::{
     Act, Backend2, END_HEADERS, END_STREAM, Fate, GET, HEADERS, Http2Client, RawClient, SLOTS,
-    Seen2, before, frame, hpack, request, whole,
+    Seen2, frame, hpack, request, whole,
 };
-use crate::harness::{Backend, Client, HELLO, Proxy, config, eventually, service};
+use crate::harness::{Backend, Client, HELLO, Proxy, eventually};
 
 #[tokio::test]
 async fn many_streams_share_one_connection() {
@@ -20,7 +20,7 @@ async fn many_streams_share_one_connection() {
         steps
     })
     .await;
-    let proxy = before("", SLOTS, backend.address).await;
+    let proxy = Proxy::serving(SLOTS, &[&backend]).await;
     let client = Arc::new(Http2Client::connect(proxy.http).await);
     let mut tasks = JoinSet::new();
     for at in 0..80 {
@@ -41,7 +41,7 @@ async fn many_streams_share_one_connection() {
 #[tokio::test]
 async fn a_server_that_permits_few_streams_gets_more_connections() {
     let backend = Backend2::limited(3, |_| [vec![Act::Gate], whole("hello")].concat()).await;
-    let proxy = before("", SLOTS, backend.address).await;
+    let proxy = Proxy::serving(SLOTS, &[&backend]).await;
     let client = Arc::new(Http2Client::connect(proxy.http).await);
     backend.open(1);
     // The proxy has received the limit before it has a response.
@@ -69,7 +69,7 @@ async fn a_client_that_resets_a_stream_abandons_this_request_only() {
         _ => [vec![Act::Gate], whole("hello")].concat(),
     };
     let backend = Backend2::new(script).await;
-    let proxy = before("", SLOTS, backend.address).await;
+    let proxy = Proxy::serving(SLOTS, &[&backend]).await;
     let client = Arc::new(Http2Client::connect(proxy.http).await);
     let head = client.start(request("GET", "/head"), true).await;
     let body = client.start(request("GET", "/body"), true).await;
@@ -101,7 +101,7 @@ async fn a_client_that_resets_a_stream_abandons_this_request_only() {
 #[tokio::test]
 async fn a_reset_stream_resets_the_connection_to_a_server_of_http1() {
     let backend = Backend::silent().await;
-    let proxy = before("", "cancel = \"reset\"", backend.address).await;
+    let proxy = Proxy::serving("cancel = \"reset\"", &[&backend]).await;
     let client = Http2Client::connect(proxy.http).await;
     for closed in 1..4 {
         let stream = client.start(request("GET", "/"), true).await;
@@ -116,7 +116,7 @@ async fn a_reset_stream_resets_the_connection_to_a_server_of_http1() {
 #[tokio::test]
 async fn a_client_that_leaves_abandons_all_its_streams() {
     let backend = Backend2::new(|_| vec![Act::Hang]).await;
-    let proxy = before("", SLOTS, backend.address).await;
+    let proxy = Proxy::serving(SLOTS, &[&backend]).await;
     let client = Http2Client::connect(proxy.http).await;
     let mut streams = Vec::new();
     for _ in 0..20 {
@@ -141,7 +141,7 @@ async fn a_stream_that_is_not_read_stops_no_other_stream() {
     })
     .await;
     // One slot: a stream that held it would stop all others.
-    let proxy = before("", "protocol = \"h2\"\ncancel = \"reset\"", backend.address).await;
+    let proxy = Proxy::serving("protocol = \"h2\"\ncancel = \"reset\"", &[&backend]).await;
     let client = Http2Client::with_window(proxy.http, 10).await;
     let mut unread = Vec::new();
     for path in ["/whole", "/pieces", "/whole", "/pieces"] {
@@ -178,7 +178,7 @@ async fn streams_that_are_reset_at_once_are_bounded_and_others_are_served() {
         _ => whole("hello"),
     })
     .await;
-    let proxy = before("", SLOTS, backend.address).await;
+    let proxy = Proxy::serving(SLOTS, &[&backend]).await;
     let good = Http2Client::connect(proxy.http).await;
     let mut fields = GET;
     fields[3].1 = b"/reset";
@@ -211,7 +211,8 @@ async fn streams_that_are_reset_at_once_are_bounded_and_others_are_served() {
 #[tokio::test]
 async fn a_list_of_fields_over_the_limit_is_refused() {
     let backend = Backend::responding(HELLO).await;
-    let proxy = before("max_header_bytes = \"1KiB\"\nmax_headers = 20", "", backend.address).await;
+    let proxy =
+        Proxy::listening("max_header_bytes = \"1KiB\"\nmax_headers = 20", "", &[&backend]).await;
     let client = Http2Client::connect(proxy.http).await;
     let long = |fields: usize, length: usize| {
         let mut request = request("GET", "/");
@@ -239,7 +240,7 @@ async fn a_list_of_fields_over_the_limit_is_refused() {
 #[tokio::test]
 async fn draining_finishes_running_streams_and_refuses_new_ones() {
     let backend = Backend2::new(|_| [vec![Act::Gate], whole("hello")].concat()).await;
-    let mut proxy = before("", SLOTS, backend.address).await;
+    let mut proxy = Proxy::serving(SLOTS, &[&backend]).await;
     let mut client = Http2Client::connect(proxy.http).await;
     let mut idle = Http2Client::connect(proxy.http).await;
     backend.open(1);
@@ -266,7 +267,7 @@ async fn draining_finishes_running_streams_and_refuses_new_ones() {
 async fn a_connection_that_is_idle_is_closed() {
     let backend = Backend2::new(|_| [vec![Act::Gate], whole("hello")].concat()).await;
     let listen = "idle_timeout = \"150ms\"\nheader_timeout = \"1s\"";
-    let proxy = before(listen, SLOTS, backend.address).await;
+    let proxy = Proxy::listening(listen, SLOTS, &[&backend]).await;
     let mut client = Http2Client::connect(proxy.http).await;
     let stream = client.start(request("GET", "/"), true).await;
     backend.has_seen(1).await;
@@ -284,7 +285,7 @@ async fn a_connection_that_is_idle_is_closed() {
 #[tokio::test]
 async fn a_body_that_stalls_gets_408() {
     let backend = Backend::responding(HELLO).await;
-    let proxy = before("body_timeout = \"100ms\"", "", backend.address).await;
+    let proxy = Proxy::listening("body_timeout = \"100ms\"", "", &[&backend]).await;
     let client = Http2Client::connect(proxy.http).await;
     let mut stream = client.start(request("POST", "/"), false).await;
     stream.sending.send_data(Bytes::from_static(b"begun"), false).expect("it can be sent");
@@ -304,8 +305,7 @@ async fn on_a_route_with_first_chunk_a_head_alone_does_not_win() {
     for (route, wins) in [("first_chunk = true", true), ("unary = true", true), ("", false)] {
         let stuck = Backend2::new(|_| vec![Act::Head(200, vec![], false), Act::Hang]).await;
         let good = Backend2::new(|_| whole("hello")).await;
-        let addresses = [stuck.address, good.address];
-        let proxy = Proxy::start(&config("", &service(&lines(route), &addresses))).await;
+        let proxy = Proxy::serving(&lines(route), &[&stuck, &good]).await;
         let client = Http2Client::connect(proxy.http).await;
         // The pick alternates, so one of the two begins at the replica that is stuck.
         let mut streams = Vec::new();
@@ -336,7 +336,7 @@ async fn clients_that_do_not_read_leave_the_connection_to_the_others() {
         _ => whole("hello"),
     })
     .await;
-    let proxy = before("", SLOTS, backend.address).await;
+    let proxy = Proxy::serving(SLOTS, &[&backend]).await;
     let mut deaf = Vec::new();
     for _ in 0..24 {
         let mut client = Client::narrow(proxy.http).await;
@@ -354,7 +354,7 @@ async fn clients_that_do_not_read_leave_the_connection_to_the_others() {
 #[tokio::test]
 async fn uploads_that_wait_for_a_slot_leave_the_connection_to_the_others() {
     let backend = Backend2::new(|_| [vec![Act::Gate], whole("hello")].concat()).await;
-    let proxy = before("", "protocol = \"h2\"\nslots = 1", backend.address).await;
+    let proxy = Proxy::serving("protocol = \"h2\"\nslots = 1", &[&backend]).await;
     let client = Http2Client::connect(proxy.http).await;
     let mut streams = vec![client.start(request("GET", "/"), true).await];
     backend.has_seen(1).await;
@@ -381,11 +381,61 @@ async fn uploads_that_wait_for_a_slot_leave_the_connection_to_the_others() {
 async fn a_declared_length_over_the_limit_is_refused_whatever_the_versions() {
     let backend = Backend2::responding("hello").await;
     let lines = format!("{SLOTS}\nmax_request_body = \"100KB\"");
-    let proxy = before("", &lines, backend.address).await;
+    let proxy = Proxy::serving(&lines, &[&backend]).await;
     let client = Http2Client::connect(proxy.http).await;
     let mut long = request("POST", "/");
     long.headers_mut().insert("content-length", 100_001.into());
     let refused = client.start(long, false).await;
     assert_eq!(refused.reply().await.expect("a reply").status, 413);
     assert!(backend.seen().is_empty());
+}
+
+/// The crate `h2` bounds the overhead of small frames per connection, and ends a connection that
+/// exceeds the bound.
+#[tokio::test]
+async fn an_upload_in_small_frames_that_waits_for_a_slot_keeps_its_connection() {
+    let backend = Backend2::new(|_| [vec![Act::Gate], whole("hello")].concat()).await;
+    let proxy =
+        Proxy::serving("protocol = \"h2\"\nslots = 1\nreplay_bytes = \"0B\"", &[&backend]).await;
+    let client = Http2Client::connect(proxy.http).await;
+    let first = client.start(request("GET", "/first"), true).await;
+    backend.has_seen(1).await;
+    let mut upload = client.start(request("POST", "/upload"), false).await;
+    for _ in 0..3_000 {
+        upload.sending.send_data(Bytes::from_static(&[0; 20]), false).expect("sent");
+    }
+    upload.sending.send_data(Bytes::new(), true).expect("sent");
+    proxy.load(2, 1, 1).await;
+    // The frames arrive meanwhile.
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await; // tidy: real time
+    backend.open(2);
+    for stream in [first, upload] {
+        assert_eq!(stream.reply().await.expect("a reply").text(), "hello");
+    }
+    assert_eq!(backend.seen()[1].body.len(), 60_000);
+}
+
+#[tokio::test]
+async fn clients_that_do_not_read_small_frames_leave_the_connection_to_the_others() {
+    let backend = Backend2::new(|seen| match seen.path() {
+        // More than all buffers hold.
+        "/deaf" => {
+            let frames = vec![Act::Data(vec![0; 8], false); 1 << 16];
+            [vec![Act::Head(200, vec![], false)], frames, vec![Act::Hang]].concat()
+        }
+        _ => whole("hello"),
+    })
+    .await;
+    let lines = format!("{SLOTS}\nresponse_buffer = \"0B\"");
+    let proxy = Proxy::serving(&lines, &[&backend]).await;
+    let client = Http2Client::with_window(proxy.http, 1).await;
+    let mut deaf = Vec::new();
+    for _ in 0..8 {
+        deaf.push(client.start(request("GET", "/deaf"), true).await);
+    }
+    backend.has_seen(8).await;
+    // The replica fills the windows meanwhile.
+    tokio::time::sleep(std::time::Duration::from_millis(700)).await; // tidy: real time
+    assert_eq!(proxy.client().await.get("/small").await.text(), "hello");
+    assert!(backend.resets().is_empty() && backend.connections() == 1);
 }

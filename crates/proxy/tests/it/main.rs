@@ -1,7 +1,7 @@
 //! All integration tests are in one binary, because linking them takes longer than running them.
 
 mod admin;
-mod backends;
+mod connections;
 mod descriptors;
 mod draining;
 mod failures;
@@ -19,11 +19,8 @@ mod requests;
 mod shards;
 mod sidecar;
 mod slow_clients;
-mod small_frames;
 mod streams;
 mod throttle;
 mod tls;
 mod tunnels;
-mod unix;
 mod uploads;
-mod workers;

@@ -111,19 +111,3 @@ async fn a_client_that_closes_its_half_has_left() {
     client.is_closed().await;
     proxy.idle().await;
 }
-
-#[tokio::test]
-async fn a_loser_runs_on_if_the_policy_stops_nothing() {
-    // The response of the duplicate begins and stalls, so the other copy wins.
-    let slow = Backend::new(|_| vec![Step::Gate, say(CHUNKED), Step::Gate, say("0\r\n\r\n")]).await;
-    let quick = Backend::responding(HELLO).await;
-    let lines = "policy = \"laedge\"\ncancel = \"reset\"";
-    let proxy = Proxy::serving(lines, &[&slow, &quick]).await;
-    assert_eq!(proxy.get("/").await.text(), "hello");
-    slow.has_seen(1).await;
-    slow.open(1);
-    proxy.load(0, 0, 1).await;
-    slow.open(1);
-    proxy.idle().await;
-    assert_eq!(slow.closed(), 0, "laedge without :cc cancels nothing");
-}

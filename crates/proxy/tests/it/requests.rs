@@ -17,7 +17,7 @@ async fn each_service_has_its_own_body_limit() {
         let lines = format!(
             "name = \"{name}\"\nmax_request_body = \"{most}B\"\nroute = {{ path_prefix = \"/{name}\" }}"
         );
-        service(&lines, &[backend.address])
+        service(&lines, &[backend])
     };
     let services = of("small", 10, &small) + &of("large", 20, &large);
     let proxy = Proxy::start(&harness::config("", &services)).await;
@@ -38,10 +38,10 @@ async fn a_request_with_a_bad_head_is_refused_before_its_body_is_read() {
     let (small, large) = (Backend::responding(HELLO).await, Backend::responding(HELLO).await);
     let lines = "name = \"small\"\nmax_request_body = \"10B\"\nroute = { path_prefix = \"/small\" }\n\
         shard_by = { header = \"s\" }";
-    let services = service(lines, &[small.address])
+    let services = service(lines, &[&small])
         + &service(
             "name = \"large\"\nmax_request_body = \"1GiB\"\nroute = { path_prefix = \"/large\" }",
-            &[large.address],
+            &[&large],
         );
     let proxy = Proxy::start(&harness::config("", &services)).await;
     // No body follows, so the proxy responds without waiting for one.
@@ -265,7 +265,7 @@ async fn the_normalized_path_decides_the_route_and_is_relayed() {
     let (public, admin) = (Backend::responding(HELLO).await, Backend::responding(HELLO).await);
     let of = |name: &str, backend: &Backend| {
         let lines = format!("name = \"{name}\"\nroute = {{ path_prefix = \"/{name}\" }}");
-        service(&lines, &[backend.address])
+        service(&lines, &[backend])
     };
     let services = of("public", &public) + &of("admin", &admin);
     let crossing = "/public/%2e%2E/admin/./a?b=/../c";

@@ -1,7 +1,7 @@
 //! Tests which replica a request reaches. Services are selected by prefix and shards by key, and
 //! shards may share a server.
 
-use crate::harness::{self, Backend, HELLO, Proxy, config, say};
+use crate::harness::{self, Backend, HELLO, Proxy, config, shard, with_shards};
 
 /// Returns a server that responds with its own name.
 async fn named(name: &'static str) -> Backend {
@@ -9,25 +9,13 @@ async fn named(name: &'static str) -> Backend {
     Backend::responding(format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{name}")).await
 }
 
-/// Returns a service with these shards and their replicas.
-fn sharded(lines: &str, shards: &[(&str, &[&Backend])]) -> String {
-    let mut text = format!("[[service]]\npolicy = \"psq\"\nslots = 1\nhealth = false\n{lines}\n");
-    for (name, replicas) in shards {
-        let replicas: Vec<_> = replicas.iter().map(|b| format!("\"{}\"", b.address)).collect();
-        text += &format!(
-            "[[service.shard]]\nname = \"{name}\"\nreplicas = [{}]\n",
-            replicas.join(", ")
-        );
-    }
-    text
-}
-
 #[tokio::test]
 async fn a_key_names_the_shard_and_refusals_leave_the_connection_usable() {
     let (a, b) = (named("a").await, named("b").await);
     let lines =
         "name = \"s\"\nshard_by = { header = \"x-shard\" }\nroute = { path_prefix = \"/in\" }";
-    let proxy = Proxy::start(&config("", &sharded(lines, &[("a", &[&a]), ("b", &[&b])]))).await;
+    let services = with_shards(lines, &[shard("a", &[&a]), shard("b", &[&b])]);
+    let proxy = Proxy::start(&config("", &services)).await;
     let mut client = proxy.client().await;
     for (target, header, status, text) in [
         ("/in", "X-Shard: a\r\n", 200, "a"),
@@ -52,10 +40,11 @@ async fn a_key_names_the_shard_and_refusals_leave_the_connection_usable() {
 
 #[tokio::test]
 async fn a_server_of_two_shards_has_one_set_of_slots() {
-    let both = Backend::new(|_| vec![harness::Step::Gate, say(HELLO)]).await;
+    let both = Backend::gated(HELLO).await;
     let spare = named("spare").await;
     let lines = "name = \"s\"\nshard_by = { query = \"s\" }";
-    let shards = sharded(lines, &[("a", &[&both]), ("b", &[&both]), ("c", &[&both, &spare])]);
+    let shards = [shard("a", &[&both]), shard("b", &[&both]), shard("c", &[&both, &spare])];
+    let shards = with_shards(lines, &shards);
     let proxy = Proxy::start(&config("", &shards)).await;
     let mut first = proxy.client().await;
     first.ask("/?s=a").await;

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use curtail_net::{
@@ -12,10 +12,10 @@ use curtail_net::{
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
-use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::net::{TcpStream, UnixListener};
 
 use crate::harness::http2::{Backend2, Http2Client};
-use crate::harness::{Backend, Client, HELLO, Proxy, config, eventually, service, within};
+use crate::harness::{Backend, Client, HELLO, Proxy, Shared, TestServer, eventually, within};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -105,38 +105,22 @@ async fn get(mut stream: Stream) -> std::io::Result<String> {
 /// The protocol that was chosen for a connection, and whether the client had a certificate.
 type Chosen = (Option<String>, bool);
 
-/// Decrypts the connections of clients, and relays them to one server for each version of HTTP.
-struct Decrypting {
-    address: SocketAddr,
-    chosen: Arc<Mutex<Vec<Chosen>>>,
-}
-
-impl Decrypting {
-    async fn new(tls: ServerTls, http1: SocketAddr, http2: SocketAddr) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("an address");
-        let chosen = Arc::new(Mutex::new(Vec::new()));
-        let list = Arc::clone(&chosen);
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let (tls, list) = (tls.clone(), Arc::clone(&list));
-                tokio::spawn(async move {
-                    let Ok(mut stream) = tls.accept(stream.into(), LONG).await else { return };
-                    let alpn = stream.alpn().map(|alpn| String::from_utf8_lossy(alpn).into_owned());
-                    let to = if alpn.as_deref() == Some("h2") { http2 } else { http1 };
-                    let proved = stream.tls().is_some_and(|tls| tls.peer_certificates().is_some());
-                    list.lock().expect("no panic under it").push((alpn, proved));
-                    let mut server = TcpStream::connect(to).await.expect("a server");
-                    let _ = copy_bidirectional(&mut stream, &mut server).await;
-                });
-            }
-        });
-        Self { address, chosen }
-    }
-
-    fn chosen(&self) -> Vec<Chosen> {
-        self.chosen.lock().expect("no panic under it").clone()
-    }
+/// Starts a server that decrypts the connections of clients, and relays them to one server for each
+/// version of HTTP.
+async fn decrypting(tls: ServerTls, http1: SocketAddr, http2: SocketAddr) -> TestServer<Chosen> {
+    TestServer::serving(move |stream, _, shared: Arc<Shared<Chosen>>| {
+        let tls = tls.clone();
+        async move {
+            let Ok(mut stream) = tls.accept(stream.into(), LONG).await else { return };
+            let alpn = stream.alpn().map(|alpn| String::from_utf8_lossy(alpn).into_owned());
+            let to = if alpn.as_deref() == Some("h2") { http2 } else { http1 };
+            let proved = stream.tls().is_some_and(|tls| tls.peer_certificates().is_some());
+            shared.add((alpn, proved));
+            let mut server = TcpStream::connect(to).await.expect("a server");
+            let _ = copy_bidirectional(&mut stream, &mut server).await;
+        }
+    })
+    .await
 }
 
 #[tokio::test]
@@ -267,13 +251,6 @@ async fn a_client_that_does_not_finish_its_handshake_is_disconnected() {
     proxy.disconnected().await;
 }
 
-/// Starts a proxy in front of one replica that uses TLS.
-async fn before(lines: &str, replica: &str) -> Proxy {
-    let place = SocketAddr::from(([127, 0, 0, 1], 1));
-    let services = service(lines, &[place]).replace(&place.to_string(), replica);
-    Proxy::start(&config("", &services)).await
-}
-
 #[tokio::test]
 async fn the_protocol_with_a_replica_is_the_configured_or_the_chosen_one() {
     let authority = Authority::new();
@@ -289,9 +266,10 @@ async fn the_protocol_with_a_replica_is_the_configured_or_the_chosen_one() {
         ("http1", &[], None),
     ] {
         let tls = authority.server("localhost", alpn, ClientAuth::None);
-        let replica = Decrypting::new(tls, http1.address, http2.address).await;
+        let replica = decrypting(tls, http1.address, http2.address).await;
         let lines = format!("protocol = \"{protocol}\"\ntls = {{ ca = {ca} }}");
-        let proxy = before(&lines, &format!("localhost:{}", replica.address.port())).await;
+        let proxy =
+            Proxy::serving(&lines, &[&format!("localhost:{}", replica.address.port())]).await;
         let seen = http2.seen().len();
         for _ in 0..3 {
             let response = proxy.client().await.post("/", "hello").await;
@@ -299,7 +277,7 @@ async fn the_protocol_with_a_replica_is_the_configured_or_the_chosen_one() {
         }
         let over_http2 = http2.seen().len() - seen;
         assert_eq!(over_http2, if chosen == Some("h2") { 3 } else { 0 }, "{protocol} {alpn:?}");
-        assert_eq!(replica.chosen(), [(chosen.map(str::to_owned), false)], "one connection");
+        assert_eq!(replica.seen(), [(chosen.map(str::to_owned), false)], "one connection");
         proxy.idle().await;
     }
     assert!(http2.seen().iter().all(|seen| seen.head.uri.scheme_str() == Some("https")));
@@ -313,7 +291,7 @@ async fn replicas_that_cannot_prove_who_they_are_get_no_request() {
     let ca = |authority: &Authority| quoted(&authority.ca());
     for protocol in ["http1", "h2", "auto"] {
         let tls = authority.server("leaf.example", &["h2", "http/1.1"], ClientAuth::None);
-        let replica = Decrypting::new(tls, backend.address, other.address).await;
+        let replica = decrypting(tls, backend.address, other.address).await;
         let (tls, plain) = (replica.address.to_string(), backend.address.to_string());
         for (settings, address, good) in [
             (format!("ca = {}, name = \"leaf.example\"", ca(&authority)), &tls, true),
@@ -335,7 +313,7 @@ async fn replicas_that_cannot_prove_who_they_are_get_no_request() {
                 heads.count() + posts.count()
             };
             let before_it = seen();
-            let proxy = before(&lines, address).await;
+            let proxy = Proxy::serving(&lines, &[address]).await;
             let response = proxy.client().await.post("/", "x").await;
             let case = format!("{protocol} {settings}: {}", response.text());
             if good {
@@ -357,7 +335,7 @@ async fn the_proxy_proves_who_it_is() {
     let ca = quoted(&authority.ca());
     for protocol in ["http1", "h2"] {
         let tls = authority.server("localhost", &["h2", "http/1.1"], ClientAuth::Required);
-        let replica = Decrypting::new(tls, http1.address, http2.address).await;
+        let replica = decrypting(tls, http1.address, http2.address).await;
         let address = format!("localhost:{}", replica.address.port());
         for (issuer, good) in [(Some(&authority), true), (Some(&stranger), false), (None, false)] {
             let files = issuer.map(|issuer| issuer.issue("proxy"));
@@ -366,20 +344,20 @@ async fn the_proxy_proves_who_it_is() {
             });
             let files = files.unwrap_or_default();
             let lines = format!("protocol = \"{protocol}\"\ntls = {{ ca = {ca}{files} }}");
-            let proxy = before(&lines, &address).await;
+            let proxy = Proxy::serving(&lines, &[&address]).await;
             let response = proxy.client().await.post("/", "x").await;
             let status = if good { 200 } else { 502 };
             assert_eq!(response.status, status, "{protocol} {files}: {}", response.text());
         }
         let proved = (Some(if protocol == "h2" { "h2" } else { "http/1.1" }.to_owned()), true);
-        assert_eq!(replica.chosen(), [proved]);
+        assert_eq!(replica.seen(), [proved]);
     }
 }
 
 #[tokio::test]
 async fn replicas_have_names_and_paths() {
     let backend = Backend::responding(HELLO).await;
-    let proxy = before("", &format!("localhost:{}", backend.address.port())).await;
+    let proxy = Proxy::serving("", &[&format!("localhost:{}", backend.address.port())]).await;
     assert_eq!(proxy.get("/").await.text(), "hello");
 
     let folder = tempfile::tempdir().expect("a folder");
@@ -397,16 +375,16 @@ async fn replicas_have_names_and_paths() {
             }
         });
         let lines = format!("protocol = \"{protocol}\"");
-        let proxy = before(&lines, &format!("unix:{}", path.display())).await;
+        let proxy = Proxy::serving(&lines, &[&format!("unix:{}", path.display())]).await;
         for _ in 0..2 {
             let response = proxy.client().await.post("/", "hello").await;
             assert_eq!((response.status, response.text()), (200, "hello".into()), "{protocol}");
         }
     }
     assert_eq!((backend.seen().len(), other.seen().len()), (3, 2));
-    let proxy = before("", "no-such-host.invalid:80").await;
+    let proxy = Proxy::serving("", &[&"no-such-host.invalid:80".to_owned()]).await;
     assert_eq!(proxy.client().await.post("/", "x").await.status, 502);
-    let proxy = before("", &format!("unix:{}/none.sock", folder.path().display())).await;
+    let proxy = Proxy::serving("", &[&format!("unix:{}/none.sock", folder.path().display())]).await;
     assert_eq!(proxy.client().await.post("/", "x").await.status, 502);
 }
 

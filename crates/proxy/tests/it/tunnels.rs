@@ -1,18 +1,15 @@
 //! Tests connections that switch to another protocol, between both versions of HTTP.
 
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use curtail_http::h2::Tunnel;
 use h2::ext::Protocol;
 use http::Request;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use tokio::net::TcpStream;
 
 use crate::harness::http2::{Http2Client, request};
-use crate::harness::{Client, Proxy, config, eventually, service, within};
+use crate::harness::{Client, Proxy, Shared, TestServer, eventually, within};
 
 /// The key of the standard, and its accept value (RFC 6455 §1.3).
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
@@ -28,57 +25,32 @@ fn handshake(more: &str) -> String {
     )
 }
 
-/// A server that welcomes its clients, echoes what they send, and says goodbye to those that have
-/// sent everything.
-struct Echo {
-    address: SocketAddr,
-    /// The heads of the requests, as text.
-    heads: Arc<Mutex<Vec<String>>>,
-    accepting: JoinHandle<()>,
+/// Starts a server that welcomes its clients, echoes what they send, and says goodbye to those that
+/// have sent everything. It records the heads of the requests, as text.
+async fn echoing(is_http2: bool, response: &'static str) -> TestServer<String> {
+    TestServer::serving(move |stream, _, heads| async move {
+        if is_http2 {
+            serve_http2(stream, &heads).await;
+        } else {
+            serve_http1(stream, &heads, response).await;
+        }
+    })
+    .await
 }
 
-impl Drop for Echo {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
+/// Returns the last head that a server has received.
+fn last(replica: &TestServer<String>) -> String {
+    replica.seen().pop().unwrap_or_default()
 }
 
-impl Echo {
-    async fn start(is_http2: bool, response: &'static str) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("an address");
-        let heads = Arc::<Mutex<Vec<String>>>::default();
-        let shared = Arc::clone(&heads);
-        let accepting = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let heads = Arc::clone(&shared);
-                if is_http2 {
-                    tokio::spawn(serve_http2(stream, heads));
-                } else {
-                    tokio::spawn(serve_http1(stream, heads, response));
-                }
-            }
-        });
-        Self { address, heads, accepting }
-    }
-
-    fn head(&self) -> String {
-        self.heads.lock().expect("no panic").last().cloned().unwrap_or_default()
-    }
-}
-
-async fn serve_http1(
-    mut stream: TcpStream,
-    heads: Arc<Mutex<Vec<String>>>,
-    response: &'static str,
-) {
+async fn serve_http1(mut stream: TcpStream, heads: &Shared<String>, response: &str) {
     loop {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             let Ok(byte) = stream.read_u8().await else { return };
             head.push(byte);
         }
-        heads.lock().expect("no panic").push(String::from_utf8_lossy(&head).into_owned());
+        heads.add(String::from_utf8_lossy(&head).into_owned());
         stream.write_all(response.as_bytes()).await.expect("it is written");
         if response.contains(" 101 ") {
             return echo(stream).await;
@@ -86,12 +58,12 @@ async fn serve_http1(
     }
 }
 
-async fn serve_http2(stream: TcpStream, heads: Arc<Mutex<Vec<String>>>) {
+async fn serve_http2(stream: TcpStream, heads: &Shared<String>) {
     let mut builder = h2::server::Builder::new();
     let mut connection = builder.enable_connect_protocol().handshake(stream).await.expect("HTTP/2");
     while let Some(Ok((request, mut respond))) = connection.accept().await {
         let (head, body) = request.into_parts();
-        heads.lock().expect("no panic").push(format!("{head:?}"));
+        heads.add(format!("{head:?}"));
         let is_tunnel =
             head.extensions.get::<Protocol>().map(Protocol::as_str) == Some("websocket");
         let response = http::Response::new(());
@@ -146,9 +118,9 @@ async fn connect(client: &Http2Client, protocol: &'static str) -> (String, Tunne
     (head, Tunnel::new(Some(response.into_body()), stream.sending))
 }
 
-async fn before(lines: &str, echo: &Echo) -> Proxy {
+async fn before(lines: &str, echo: &TestServer<String>) -> Proxy {
     let lines = format!("route = {{ path_prefix = \"/chat\", tunnel = true }}\n{lines}");
-    Proxy::start(&config("", &service(&lines, &[echo.address]))).await
+    Proxy::serving(&lines, &[echo]).await
 }
 
 async fn reads(tunnel: &mut (impl AsyncRead + Unpin + ?Sized), text: &str) {
@@ -157,15 +129,15 @@ async fn reads(tunnel: &mut (impl AsyncRead + Unpin + ?Sized), text: &str) {
     assert_eq!(String::from_utf8_lossy(&read), text);
 }
 
-async fn open_tunnels(proxy: &Proxy, count: f64) {
+async fn open_tunnels(proxy: &Proxy, count: u64) {
     let condition = format!("{count} tunnels");
-    eventually(&condition, async || proxy.metric("curtail_tunnels", &[]).await == count).await;
+    eventually(&condition, async || proxy.count("curtail_tunnels", &[]).await == count).await;
 }
 
 #[tokio::test]
 async fn websockets_pass_between_all_versions() {
     for (from_http2, to_http2) in [(false, false), (true, false), (false, true), (true, true)] {
-        let replica = Echo::start(to_http2, SWITCHES).await;
+        let replica = echoing(to_http2, SWITCHES).await;
         let protocol = if to_http2 { "protocol = \"h2\"" } else { "" };
         let proxy = before(protocol, &replica).await;
         let (head, mut tunnel) = open(&proxy, from_http2).await;
@@ -179,12 +151,12 @@ async fn websockets_pass_between_all_versions() {
             let accept = format!("sec-websocket-accept: {}\r\n", ACCEPT.to_lowercase());
             assert_eq!(head.matches(&accept).count(), 1, "{head}");
         }
-        let seen = replica.head();
+        let seen = last(&replica);
         assert!(seen.contains("/chat?a=b"), "{seen}");
         assert_eq!(seen.contains("sec-websocket-key"), !to_http2, "{seen}");
         // The slot is free, although the tunnel is open.
         proxy.idle().await;
-        open_tunnels(&proxy, 1.0).await;
+        open_tunnels(&proxy, 1).await;
         reads(&mut *tunnel, "welcome").await;
         for _ in 0..3 {
             tunnel.write_all(b"ping").await.expect("it is written");
@@ -201,13 +173,13 @@ async fn websockets_pass_between_all_versions() {
         let mut rest = String::new();
         within("the end", reading.read_to_string(&mut rest)).await.expect("the end");
         assert_eq!(rest, "bye");
-        open_tunnels(&proxy, 0.0).await;
+        open_tunnels(&proxy, 0).await;
     }
 }
 
 #[tokio::test]
 async fn a_client_that_sends_early_loses_nothing_and_one_that_leaves_frees_its_place() {
-    let replica = Echo::start(false, SWITCHES).await;
+    let replica = echoing(false, SWITCHES).await;
     let proxy = before("tunnels = { max = 1 }", &replica).await;
     let mut client = proxy.client().await;
     client.send(handshake("") + "early").await;
@@ -221,7 +193,7 @@ async fn a_client_that_sends_early_loses_nothing_and_one_that_leaves_frees_its_p
     }
     assert_eq!(proxy.count("curtail_rejected_total", &[("reason", "tunnels")]).await, 2);
     drop(client);
-    open_tunnels(&proxy, 0.0).await;
+    open_tunnels(&proxy, 0).await;
     let mut client = proxy.client().await;
     client.send(handshake("")).await;
     client.receives("welcome").await;
@@ -229,7 +201,7 @@ async fn a_client_that_sends_early_loses_nothing_and_one_that_leaves_frees_its_p
 
 #[tokio::test]
 async fn an_idle_tunnel_is_closed_and_a_busy_one_is_not() {
-    let replica = Echo::start(false, SWITCHES).await;
+    let replica = echoing(false, SWITCHES).await;
     let proxy = before("tunnels = { idle_timeout = \"200ms\" }", &replica).await;
     let (_, mut busy) = open(&proxy, false).await;
     let (_, mut idle) = open(&proxy, false).await;
@@ -246,26 +218,26 @@ async fn an_idle_tunnel_is_closed_and_a_busy_one_is_not() {
     };
     let (closed, ()) = tokio::join!(closed, busy);
     assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
-    open_tunnels(&proxy, 1.0).await;
+    open_tunnels(&proxy, 1).await;
 }
 
 #[tokio::test]
 async fn a_refused_handshake_is_an_ordinary_response() {
     let refused = "HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\nno";
-    let replica = Echo::start(false, refused).await;
+    let replica = echoing(false, refused).await;
     let proxy = before("", &replica).await;
     let mut client = proxy.client().await;
     for _ in 0..2 {
         client.send(handshake("")).await;
         let response = client.response().await;
         assert_eq!((response.status, response.text()), (403, "no".to_owned()));
-        assert!(replica.head().contains("upgrade: websocket"), "{}", replica.head());
+        assert!(last(&replica).contains("upgrade: websocket"), "{}", last(&replica));
     }
     let client = Http2Client::connect(proxy.http).await;
     let (head, mut body) = connect(&client, "websocket").await;
     assert!(head.starts_with("403"), "{head}");
     reads(&mut body, "no").await;
-    open_tunnels(&proxy, 0.0).await;
+    open_tunnels(&proxy, 0).await;
 }
 
 #[tokio::test]
@@ -280,12 +252,12 @@ async fn other_requests_to_switch_are_ordinary_requests() {
         ("", handshake("").replace("HTTP/1.1", "HTTP/1.0")),
         ("", handshake("content-length: 2\r\n") + "hi"),
     ] {
-        let replica = Echo::start(false, plain).await;
+        let replica = echoing(false, plain).await;
         let proxy = before(lines, &replica).await;
         let mut client = proxy.client().await;
         client.send(request.clone()).await;
         assert_eq!(client.response().await.text(), "ok", "{request}");
-        let seen = replica.head().to_lowercase();
+        let seen = last(&replica).to_lowercase();
         assert!(!seen.contains("\r\nupgrade:") && !seen.contains("\r\nconnection:"), "{seen}");
     }
 }
@@ -299,18 +271,18 @@ async fn a_replica_may_switch_only_to_the_protocol_that_was_requested() {
         (silent, handshake("")),
         (SWITCHES, "GET /chat HTTP/1.1\r\nhost: x\r\n\r\n".to_owned()),
     ] {
-        let replica = Echo::start(false, response).await;
+        let replica = echoing(false, response).await;
         let proxy = before("", &replica).await;
         let mut client = Client::connect(proxy.http).await;
         client.send(request).await;
         assert_eq!(client.response().await.status, 502, "{response}");
-        open_tunnels(&proxy, 0.0).await;
+        open_tunnels(&proxy, 0).await;
     }
 }
 
 #[tokio::test]
 async fn a_protocol_of_http2_must_be_a_name_that_the_service_has() {
-    let replica = Echo::start(false, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
+    let replica = echoing(false, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
     let proxy = before("", &replica).await;
     for (protocol, status) in
         [("other", "501"), ("a\r\nx: y", "400"), ("", "400"), ("websocket", "502")]
@@ -318,6 +290,6 @@ async fn a_protocol_of_http2_must_be_a_name_that_the_service_has() {
         let client = Http2Client::connect(proxy.http).await;
         let (head, _tunnel) = connect(&client, protocol).await;
         assert!(head.starts_with(status), "{protocol:?}: {head}");
-        assert!(!replica.head().contains("x: y"), "{}", replica.head());
+        assert!(!last(&replica).contains("x: y"), "{}", last(&replica));
     }
 }

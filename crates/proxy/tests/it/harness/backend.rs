@@ -39,7 +39,7 @@ impl Seen {
 pub(crate) enum Step {
     /// Sends bytes.
     Say(Vec<u8>),
-    /// Waits for [`Backend::open`].
+    /// Waits for [`TestServer::open`].
     Gate,
     /// Waits until the peer closes the connection.
     Hang,
@@ -53,59 +53,116 @@ pub(crate) fn say(text: impl AsRef<[u8]>) -> Step {
     Step::Say(text.as_ref().to_vec())
 }
 
+/// Decides what a server does about a request.
+pub(crate) trait Script<R, S>: Fn(&R) -> Vec<S> + Send + Sync + 'static {}
+
+impl<R, S, T: Fn(&R) -> Vec<S> + Send + Sync + 'static> Script<R, S> for T {}
+
+async fn free_port() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").await.expect("a port")
+}
+
+/// What a server and the tasks of its connections share.
 #[derive(Debug)]
-struct Shared {
-    seen: Mutex<Vec<Seen>>,
-    gate: Semaphore,
-    /// Connections that the peer closed or reset, or on which it sent unexpected bytes.
-    closed: AtomicUsize,
+pub(crate) struct Shared<R> {
+    seen: Mutex<Vec<R>>,
+    pub(super) gate: Semaphore,
     accepted: AtomicUsize,
+    /// Connections that ended because of the peer.
+    pub(super) closed: AtomicUsize,
     flooded: AtomicUsize,
 }
 
-/// A scripted server.
+impl<R> Shared<R> {
+    /// Records a request.
+    pub(crate) fn add(&self, request: R) {
+        self.seen.lock().expect("no panic under it").push(request);
+    }
+}
+
+/// A server in the test, which records the requests that it receives as `R`.
 #[derive(Debug)]
-pub(crate) struct Backend {
+pub(crate) struct TestServer<R> {
     pub(crate) address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<Shared<R>>,
     accepting: JoinHandle<()>,
 }
 
-impl Drop for Backend {
+impl<R> Drop for TestServer<R> {
     fn drop(&mut self) {
         self.accepting.abort();
     }
 }
 
-type Script = dyn Fn(&Seen) -> Vec<Step> + Send + Sync;
-
-impl Backend {
-    /// Starts a server that plays `script` for each request.
-    pub(crate) async fn new(script: impl Fn(&Seen) -> Vec<Step> + Send + Sync + 'static) -> Self {
-        Self::on(TcpListener::bind("127.0.0.1:0").await.expect("a port"), script)
+impl<R: Clone + Send + 'static> TestServer<R> {
+    /// Starts a server that passes each connection to `serve`, with its number from 0.
+    pub(crate) async fn serving<F: Future<Output = ()> + Send + 'static>(
+        serve: impl Fn(TcpStream, usize, Arc<Shared<R>>) -> F + Send + 'static,
+    ) -> Self {
+        Self::on(free_port().await, serve)
     }
 
-    fn on(
+    fn on<F: Future<Output = ()> + Send + 'static>(
         listener: TcpListener,
-        script: impl Fn(&Seen) -> Vec<Step> + Send + Sync + 'static,
+        serve: impl Fn(TcpStream, usize, Arc<Shared<R>>) -> F + Send + 'static,
     ) -> Self {
         let address = listener.local_addr().expect("an address");
         let shared = Arc::new(Shared {
             seen: Mutex::default(),
             gate: Semaphore::new(0),
-            closed: AtomicUsize::new(0),
             accepted: AtomicUsize::new(0),
+            closed: AtomicUsize::new(0),
             flooded: AtomicUsize::new(0),
         });
-        let (script, state) = (Arc::new(script), Arc::clone(&shared));
+        let state = Arc::clone(&shared);
         let accepting = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let number = state.accepted.fetch_add(1, Ordering::SeqCst);
-                let (script, state) = (Arc::clone(&script), Arc::clone(&state));
-                tokio::spawn(async move { serve(stream, number, &*script, &state).await });
+                tokio::spawn(serve(stream, number, Arc::clone(&state)));
             }
         });
         Self { address, shared, accepting }
+    }
+
+    /// Lets this number of requests continue past the gate of the script.
+    pub(crate) fn open(&self, requests: usize) {
+        self.shared.gate.add_permits(requests);
+    }
+
+    /// Returns all requests received so far.
+    pub(crate) fn seen(&self) -> Vec<R> {
+        self.shared.seen.lock().expect("no panic under it").clone()
+    }
+
+    /// Waits until the server has received N requests.
+    pub(crate) async fn has_seen(&self, requests: usize) {
+        eventually("requests at a server", async || self.seen().len() >= requests).await;
+        assert_eq!(self.seen().len(), requests);
+    }
+
+    pub(crate) fn closed(&self) -> usize {
+        self.shared.closed.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.accepted.load(Ordering::SeqCst)
+    }
+}
+
+/// A scripted server of HTTP/1.1.
+pub(crate) type Backend = TestServer<Seen>;
+
+impl Backend {
+    /// Starts a server that plays `script` for each request.
+    pub(crate) async fn new(script: impl Script<Seen, Step>) -> Self {
+        Self::playing(free_port().await, script)
+    }
+
+    fn playing(listener: TcpListener, script: impl Script<Seen, Step>) -> Self {
+        let script = Arc::new(script);
+        Self::on(listener, move |stream, number, shared| {
+            serve(stream, number, Arc::clone(&script), shared)
+        })
     }
 
     /// Starts a server that always sends the same text and keeps its connections open.
@@ -125,32 +182,8 @@ impl Backend {
         Self::new(|_| vec![Step::Hang]).await
     }
 
-    /// Lets this number of requests continue past [`Step::Gate`].
-    pub(crate) fn open(&self, requests: usize) {
-        self.shared.gate.add_permits(requests);
-    }
-
-    /// Returns all requests received so far.
-    pub(crate) fn seen(&self) -> Vec<Seen> {
-        self.shared.seen.lock().expect("no panic under it").clone()
-    }
-
-    pub(crate) fn closed(&self) -> usize {
-        self.shared.closed.load(Ordering::SeqCst)
-    }
-
-    pub(crate) fn connections(&self) -> usize {
-        self.shared.accepted.load(Ordering::SeqCst)
-    }
-
     pub(crate) fn flooded(&self) -> usize {
         self.shared.flooded.load(Ordering::SeqCst)
-    }
-
-    /// Waits until the server has received N requests.
-    pub(crate) async fn has_seen(&self, requests: usize) {
-        eventually("requests at a server", async || self.seen().len() >= requests).await;
-        assert_eq!(self.seen().len(), requests);
     }
 }
 
@@ -169,20 +202,22 @@ pub(crate) fn dead() -> Dead {
 
 impl Dead {
     /// Starts a server at the address.
-    pub(crate) fn revive(
-        self,
-        script: impl Fn(&Seen) -> Vec<Step> + Send + Sync + 'static,
-    ) -> Backend {
-        Backend::on(self.socket.listen(16).expect("it is bound"), script)
+    pub(crate) fn revive(self, script: impl Script<Seen, Step>) -> Backend {
+        Backend::playing(self.socket.listen(16).expect("it is bound"), script)
     }
 }
 
-async fn serve(mut stream: TcpStream, connection: usize, script: &Script, shared: &Shared) {
+async fn serve(
+    mut stream: TcpStream,
+    connection: usize,
+    script: Arc<impl Script<Seen, Step>>,
+    shared: Arc<Shared<Seen>>,
+) {
     while let Some(request) = read(&mut stream, connection).await {
         let steps = script(&request);
-        shared.seen.lock().expect("no panic under it").push(request);
+        shared.add(request);
         for step in steps {
-            if !play(&mut stream, step, shared).await {
+            if !play(&mut stream, step, &shared).await {
                 return;
             }
         }
@@ -228,7 +263,7 @@ async fn read_chunks(stream: &mut TcpStream) -> Option<Vec<u8>> {
 }
 
 /// Plays a step. Returns false when the connection has ended.
-async fn play(stream: &mut TcpStream, step: Step, shared: &Shared) -> bool {
+async fn play(stream: &mut TcpStream, step: Step, shared: &Shared<Seen>) -> bool {
     let mut extraneous = [0];
     match step {
         Step::Say(bytes) => stream.write_all(&bytes).await.is_ok(),

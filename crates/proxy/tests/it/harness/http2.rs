@@ -1,23 +1,23 @@
 //! HTTP/2: a client and a scripted server on the crate `h2`, and raw frames for messages that the
 //! crate does not send.
 
-use std::fmt;
 use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
 use h2::server::SendResponse;
-use h2::{Reason, RecvStream, SendStream};
+use h2::{Reason, SendStream};
 use http::{HeaderMap, Request, Response};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
-use super::{Proxy, config, eventually, service, within};
+use super::backend::{Script, Shared, TestServer};
+use super::within;
 
 /// A complete response.
 #[derive(Clone, Debug)]
@@ -158,6 +158,8 @@ pub(crate) struct Seen2 {
     pub(crate) connection: usize,
     pub(crate) head: http::request::Parts,
     pub(crate) body: Vec<u8>,
+    /// Is set when the stream ends early, to the reason if the peer sent RST_STREAM.
+    reset: Arc<OnceLock<Option<Reason>>>,
 }
 
 impl Seen2 {
@@ -181,7 +183,7 @@ pub(crate) enum Act {
     Head(u16, Vec<(&'static str, String)>, bool),
     Data(Vec<u8>, bool),
     Trailers(Vec<(&'static str, &'static str)>),
-    /// Waits for [`Backend2::open`].
+    /// Waits for [`TestServer::open`].
     Gate,
     /// Waits until the peer resets the stream.
     Hang,
@@ -196,69 +198,26 @@ pub(crate) fn whole(body: &str) -> Vec<Act> {
     vec![Act::Head(200, vec![length], false), Act::Data(body.into(), true)]
 }
 
-type Script = dyn Fn(&Seen2) -> Vec<Act> + Send + Sync;
-
-struct Shared {
-    script: Box<Script>,
-    seen: Mutex<Vec<Seen2>>,
-    resets: Mutex<Vec<(String, Option<Reason>)>>,
-    gate: Semaphore,
-    accepted: AtomicUsize,
-    closed: AtomicUsize,
-}
-
-/// A scripted server.
-pub(crate) struct Backend2 {
-    pub(crate) address: SocketAddr,
-    shared: Arc<Shared>,
-    accepting: JoinHandle<()>,
-}
-
-impl fmt::Debug for Backend2 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Backend2({})", self.address)
-    }
-}
-
-impl Drop for Backend2 {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
-}
+/// A scripted server of HTTP/2.
+pub(crate) type Backend2 = TestServer<Seen2>;
 
 impl Backend2 {
     /// Starts a server that plays `script` for each request.
-    pub(crate) async fn new(script: impl Fn(&Seen2) -> Vec<Act> + Send + Sync + 'static) -> Self {
+    pub(crate) async fn new(script: impl Script<Seen2, Act>) -> Self {
         Self::limited(100, script).await
     }
 
     /// Starts a server that permits this number of concurrent streams on a connection.
-    pub(crate) async fn limited(
-        streams: u32,
-        script: impl Fn(&Seen2) -> Vec<Act> + Send + Sync + 'static,
-    ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("an address");
-        let shared = Arc::new(Shared {
-            script: Box::new(script),
-            seen: Mutex::default(),
-            resets: Mutex::default(),
-            gate: Semaphore::new(0),
-            accepted: AtomicUsize::new(0),
-            closed: AtomicUsize::new(0),
-        });
-        let state = Arc::clone(&shared);
-        let accepting = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let number = state.accepted.fetch_add(1, Ordering::SeqCst);
-                let state = Arc::clone(&state);
-                tokio::spawn(async move {
-                    serve(stream, number, streams, &state).await;
-                    state.closed.fetch_add(1, Ordering::SeqCst);
-                });
+    pub(crate) async fn limited(streams: u32, script: impl Script<Seen2, Act>) -> Self {
+        let script = Arc::new(script);
+        Self::serving(move |stream, number, shared| {
+            let script = Arc::clone(&script);
+            async move {
+                serve(stream, number, streams, script, &shared).await;
+                shared.closed.fetch_add(1, Ordering::SeqCst);
             }
-        });
-        Self { address, shared, accepting }
+        })
+        .await
     }
 
     /// Starts a server that always sends the same body.
@@ -266,35 +225,21 @@ impl Backend2 {
         Self::new(move |_| whole(body)).await
     }
 
-    pub(crate) fn open(&self, requests: usize) {
-        self.shared.gate.add_permits(requests);
-    }
-
-    pub(crate) fn seen(&self) -> Vec<Seen2> {
-        self.shared.seen.lock().expect("no panic under it").clone()
-    }
-
     /// Returns the path of each stream that ended early, and the reason if the peer sent
     /// RST_STREAM.
     pub(crate) fn resets(&self) -> Vec<(String, Option<Reason>)> {
-        self.shared.resets.lock().expect("no panic under it").clone()
-    }
-
-    pub(crate) fn connections(&self) -> usize {
-        self.shared.accepted.load(Ordering::SeqCst)
-    }
-
-    pub(crate) fn closed(&self) -> usize {
-        self.shared.closed.load(Ordering::SeqCst)
-    }
-
-    pub(crate) async fn has_seen(&self, requests: usize) {
-        eventually("requests at a server", async || self.seen().len() >= requests).await;
-        assert_eq!(self.seen().len(), requests);
+        let early = |seen: Seen2| seen.reset.get().map(|reason| (seen.path().to_owned(), *reason));
+        self.seen().into_iter().filter_map(early).collect()
     }
 }
 
-async fn serve(stream: TcpStream, number: usize, streams: u32, shared: &Arc<Shared>) {
+async fn serve(
+    stream: TcpStream,
+    number: usize,
+    streams: u32,
+    script: Arc<impl Script<Seen2, Act>>,
+    shared: &Arc<Shared<Seen2>>,
+) {
     let mut builder = h2::server::Builder::new();
     builder.max_concurrent_streams(streams).initial_window_size(1 << 20);
     let Ok(mut connection) = builder.handshake(stream).await else { return };
@@ -305,26 +250,28 @@ async fn serve(stream: TcpStream, number: usize, streams: u32, shared: &Arc<Shar
             _ = closing.recv() => return,
         };
         let Some(Ok((request, respond))) = accepted else { return };
-        tokio::spawn(respond_to(request, respond, number, Arc::clone(shared), close.clone()));
+        let (script, shared, close) = (Arc::clone(&script), Arc::clone(shared), close.clone());
+        tokio::spawn(async move {
+            let (head, mut data) = request.into_parts();
+            let mut body = Vec::new();
+            while let Some(Ok(piece)) = data.data().await {
+                let _ = data.flow_control().release_capacity(piece.len());
+                body.extend_from_slice(&piece);
+            }
+            let seen = Seen2 { connection: number, head, body, reset: Arc::default() };
+            shared.add(seen.clone());
+            play(script(&seen), respond, &shared.gate, &seen.reset, close).await;
+        });
     }
 }
 
-async fn respond_to(
-    request: Request<RecvStream>,
+async fn play(
+    steps: Vec<Act>,
     mut respond: SendResponse<Bytes>,
-    connection: usize,
-    shared: Arc<Shared>,
+    gate: &Semaphore,
+    reset: &OnceLock<Option<Reason>>,
     close: mpsc::Sender<()>,
 ) {
-    let (head, mut data) = request.into_parts();
-    let mut body = Vec::new();
-    while let Some(Ok(piece)) = data.data().await {
-        let _ = data.flow_control().release_capacity(piece.len());
-        body.extend_from_slice(&piece);
-    }
-    let seen = Seen2 { connection, head, body };
-    let (steps, path) = ((shared.script)(&seen), seen.path().to_owned());
-    shared.seen.lock().expect("no panic under it").push(seen);
     let mut sending: Option<SendStream<Bytes>> = None;
     for step in steps {
         match step {
@@ -351,18 +298,15 @@ async fn respond_to(
                 let _ = sending.as_mut().expect("a head").send_trailers(trailers);
             }
             Act::Gate | Act::Hang => {
-                let reset = poll_fn(|context| match &mut sending {
+                let ended = poll_fn(|context| match &mut sending {
                     Some(sending) => sending.poll_reset(context),
                     None => respond.poll_reset(context),
                 });
                 let is_gate = matches!(step, Act::Gate);
                 tokio::select! {
-                    permit = shared.gate.acquire(), if is_gate => {
-                        permit.expect("never closed").forget();
-                    }
-                    reset = reset => {
-                        let mut resets = shared.resets.lock().expect("no panic under it");
-                        resets.push((path, reset.ok()));
+                    permit = gate.acquire(), if is_gate => permit.expect("never closed").forget(),
+                    reason = ended => {
+                        let _ = reset.set(reason.ok());
                         return;
                     }
                 }
@@ -508,51 +452,30 @@ fn status(block: &[u8]) -> u16 {
 /// `None`.
 pub(crate) async fn raw_backend(
     script: impl Fn(usize, &Frame) -> Option<Vec<u8>> + Send + Sync + 'static,
-) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("an address");
+) -> TestServer<Frame> {
     let script = Arc::new(script);
-    tokio::spawn(async move {
-        for number in 0.. {
-            let Ok((mut stream, _)) = listener.accept().await else { return };
-            let script = Arc::clone(&script);
-            tokio::spawn(async move {
-                let mut preface = [0; 24];
-                stream.read_exact(&mut preface).await.ok()?;
-                assert_eq!(preface, PREFACE);
-                stream.write_all(&frame(SETTINGS, 0, 0, &[])).await.ok()?;
-                loop {
-                    let received = read_frame(&mut stream).await?;
-                    if matches!(received.kind, SETTINGS | PING) && received.flags == 0 {
-                        let acknowledgment = frame(
-                            received.kind,
-                            1,
-                            0,
-                            match received.kind {
-                                PING => &received.payload,
-                                _ => &[],
-                            },
-                        );
-                        stream.write_all(&acknowledgment).await.ok()?;
-                    }
-                    let bytes = script(number, &received)?;
-                    stream.write_all(&bytes).await.ok()?;
+    TestServer::serving(move |mut stream, number, _| {
+        let script = Arc::clone(&script);
+        async move {
+            let mut preface = [0; 24];
+            stream.read_exact(&mut preface).await.expect("a preface");
+            assert_eq!(preface, PREFACE);
+            let _ = stream.write_all(&frame(SETTINGS, 0, 0, &[])).await;
+            while let Some(received) = read_frame(&mut stream).await {
+                if matches!(received.kind, SETTINGS | PING) && received.flags == 0 {
+                    let same = if received.kind == PING { &received.payload[..] } else { &[] };
+                    let _ = stream.write_all(&frame(received.kind, 1, 0, same)).await;
                 }
-                #[expect(unreachable_code, reason = "the type of the block")]
-                Some(())
-            });
+                let Some(bytes) = script(number, &received) else { return };
+                let _ = stream.write_all(&bytes).await;
+            }
         }
-    });
-    address
+    })
+    .await
 }
 
 pub(crate) const H2: &str = "protocol = \"h2\"";
 pub(crate) const SLOTS: &str = "protocol = \"h2\"\nslots = 99\ncancel = \"reset\"";
-
-/// Starts a proxy in front of one replica.
-pub(crate) async fn before(listen: &str, lines: &str, replica: SocketAddr) -> Proxy {
-    Proxy::start(&config(listen, &service(lines, &[replica]))).await
-}
 
 /// A GET as fields.
 pub(crate) const GET: [(&str, &[u8]); 4] =

@@ -10,15 +10,13 @@
 mod backend;
 mod client;
 pub(crate) mod http2;
-mod openmetrics;
 mod proxy;
 
 use std::time::Duration;
 
-pub(crate) use backend::{Backend, Seen, Step, dead, say};
+pub(crate) use backend::{Backend, Seen, Shared, Step, TestServer, dead, say};
 pub(crate) use client::{Client, End, Response};
-pub(crate) use openmetrics::OpenMetrics;
-pub(crate) use proxy::{Proxy, config, service};
+pub(crate) use proxy::{Proxy, Replica, config, service, shard, with_shards};
 
 /// Timeout of every wait in the tests. It is longer than any wait should take, even on a busy
 /// machine.

@@ -7,10 +7,45 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::{Backend, Client, OpenMetrics, Response, eventually, within};
+use super::backend::{Dead, TestServer};
+use super::{Client, Response, eventually, within};
+
+/// A place in a configuration where a replica is.
+pub(crate) trait Replica {
+    fn place(&self) -> String;
+}
+
+impl<R> Replica for TestServer<R> {
+    fn place(&self) -> String {
+        self.address.to_string()
+    }
+}
+
+impl Replica for Dead {
+    fn place(&self) -> String {
+        self.address.to_string()
+    }
+}
+
+impl Replica for SocketAddr {
+    fn place(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Replica for String {
+    fn place(&self) -> String {
+        self.clone()
+    }
+}
 
 /// Returns a service `s` whose only shard, `0`, has these replicas. `lines` override the defaults.
-pub(crate) fn service(lines: &str, replicas: &[SocketAddr]) -> String {
+pub(crate) fn service(lines: &str, replicas: &[&dyn Replica]) -> String {
+    with_shards(lines, &[shard("0", replicas)])
+}
+
+/// Returns a service `s` with these shards. `lines` override the defaults.
+pub(crate) fn with_shards(lines: &str, shards: &[String]) -> String {
     let mut text = format!("[[service]]\n{lines}\n");
     let defaults = [
         ("name", "\"s\""),
@@ -29,11 +64,12 @@ pub(crate) fn service(lines: &str, replicas: &[SocketAddr]) -> String {
             text += &format!("{key} = {value}\n");
         }
     }
-    text + &shard("0", replicas)
+    text + &shards.concat()
 }
 
-fn shard(name: &str, replicas: &[SocketAddr]) -> String {
-    let replicas: Vec<_> = replicas.iter().map(|address| format!("\"{address}\"")).collect();
+pub(crate) fn shard(name: &str, replicas: &[&dyn Replica]) -> String {
+    let replicas: Vec<_> =
+        replicas.iter().map(|replica| format!("\"{}\"", replica.place())).collect();
     format!("[[service.shard]]\nname = \"{name}\"\nreplicas = [{}]\n", replicas.join(", "))
 }
 
@@ -88,14 +124,13 @@ impl Proxy {
     }
 
     /// Starts a proxy with one service. See [`service`].
-    pub(crate) async fn serving(lines: &str, backends: &[&Backend]) -> Self {
-        Self::listening("", lines, backends).await
+    pub(crate) async fn serving(lines: &str, replicas: &[&dyn Replica]) -> Self {
+        Self::listening("", lines, replicas).await
     }
 
     /// Starts a proxy with one service and with additional lines for `[listen]`.
-    pub(crate) async fn listening(listen: &str, lines: &str, backends: &[&Backend]) -> Self {
-        let addresses: Vec<_> = backends.iter().map(|backend| backend.address).collect();
-        Self::start(&config(listen, &service(lines, &addresses))).await
+    pub(crate) async fn listening(listen: &str, lines: &str, replicas: &[&dyn Replica]) -> Self {
+        Self::start(&config(listen, &service(lines, replicas))).await
     }
 
     pub(crate) async fn client(&self) -> Client {
@@ -122,11 +157,6 @@ impl Proxy {
     }
 
     /// Returns a counter or gauge, summed over the series with these labels.
-    pub(crate) async fn metric(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
-        self.metrics().await.sum(name, labels)
-    }
-
-    /// Returns [`metric`](Self::metric) as an integer.
     pub(crate) async fn count(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
         self.metrics().await.count(name, labels)
     }
@@ -184,4 +214,47 @@ fn sum(status: &Value) -> (u64, u64, u64) {
     let services = all(std::slice::from_ref(status), "services");
     let shards = all(&services, "shards");
     (add(&services, "live"), add(&shards, "queue"), add(&all(&shards, "servers"), "busy"))
+}
+
+/// The lines of `/metrics`, each as its series and its value.
+pub(crate) struct OpenMetrics(Vec<(String, f64)>);
+
+impl OpenMetrics {
+    /// Parses the text. Panics if a series has no type or appears twice.
+    pub(crate) fn parse(text: &str) -> Self {
+        let mut read: Vec<(String, f64)> = Vec::new();
+        let mut family = "";
+        let body = text.strip_suffix("# EOF\n").expect("the end mark");
+        for line in body.lines() {
+            if let Some(meta) = line.strip_prefix("# ") {
+                family = meta.split(' ').nth(1).expect("a family");
+                continue;
+            }
+            let (series, value) = line.rsplit_once(' ').expect("a value");
+            assert!(series.starts_with(family), "{line} in {family}");
+            assert!(read.iter().all(|(other, _)| other != series), "twice: {series}");
+            read.push((series.into(), value.parse().expect("a number")));
+        }
+        Self(read)
+    }
+
+    /// Returns the sum over the series with this name and these labels, of which there must be at
+    /// least one.
+    pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+        let labels: Vec<_> =
+            labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+        let matches = |series: &str| {
+            series.split('{').next() == Some(name)
+                && labels.iter().all(|label| series.contains(label))
+        };
+        let found: Vec<f64> =
+            self.0.iter().filter(|(series, _)| matches(series)).map(|&(_, value)| value).collect();
+        assert!(!found.is_empty(), "no {name} with {labels:?}");
+        found.iter().sum()
+    }
+
+    /// Returns [`sum`](Self::sum) as an integer.
+    pub(crate) fn count(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
+        self.sum(name, labels) as u64
+    }
 }
