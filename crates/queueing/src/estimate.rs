@@ -19,9 +19,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use serde::Serialize;
-use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 use crate::models::{Arrivals, Service};
+use curtail_stats::student;
 
 /// The minimum number of requests for an estimate.
 pub const MIN_RECORDS: usize = 10;
@@ -119,20 +119,21 @@ pub fn estimate(records: &[Record], servers: u32) -> Result<Estimate, EstimateEr
     let starts = starts(records, servers)?;
     let mut arrivals: Vec<f64> = records.iter().map(|record| record.arrival).collect();
     arrivals.sort_by(f64::total_cmp);
-    let gaps = Moments::of(arrivals.windows(2).map(|pair| pair[1] - pair[0]));
-    let started = || records.iter().zip(&starts);
-    let services = Moments::of(started().map(|(record, start)| record.end - start));
-    let waits = Moments::of(started().map(|(record, start)| start - record.arrival));
+    let gaps = Moments::of(&arrivals.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>());
+    let started = records.iter().zip(&starts);
+    let times: Vec<f64> = started.clone().map(|(record, start)| record.end - start).collect();
+    let services = Moments::of(&times);
+    let waits: f64 = started.map(|(record, start)| start - record.arrival).sum();
+    let mean_wait = waits / records.len() as f64;
     for (name, times) in [("gap between arrivals", &gaps), ("service time", &services)] {
         if times.mean < SHORTEST {
             return Err(EstimateError::NoTime(name));
         }
     }
-    let cubes = Moments::of(started().map(|(record, start)| {
-        // Times are in units of the standard deviation, so their cubes cannot overflow.
-        ((record.end - start - services.mean) / services.variance.sqrt()).powi(3)
-    }));
-    let (of_gaps, of_services) = (gaps.relative_error(), services.relative_error());
+    // Times are in units of the standard deviation, so their cubes cannot overflow.
+    let cube = |time: &f64| ((time - services.mean) / services.variance.sqrt()).powi(3);
+    let skewness = times.iter().map(cube).sum::<f64>() / times.len() as f64;
+    let (of_gaps, of_services) = (gaps.relative_error, services.relative_error);
     let utilization = services.mean / gaps.mean / f64::from(servers);
     Ok(Estimate {
         requests: records.len(),
@@ -140,11 +141,11 @@ pub fn estimate(records: &[Record], servers: u32) -> Result<Estimate, EstimateEr
         mean_service: Interval::new(services.mean, of_services),
         service_rate: Interval::new(services.mean.recip(), of_services),
         utilization: Interval::new(utilization, of_gaps.hypot(of_services)),
-        mean_wait: waits.mean,
-        mean_sojourn: waits.mean + services.mean,
+        mean_wait,
+        mean_sojourn: mean_wait + services.mean,
         arrival_scv: gaps.scv(),
         service_scv: services.scv(),
-        service_skewness: if services.variance > 0.0 { cubes.mean } else { 0.0 },
+        service_skewness: if services.variance > 0.0 { skewness } else { 0.0 },
     })
 }
 
@@ -208,35 +209,23 @@ fn of_order(whole: i64) -> f64 {
     f64::from_bits(bits.cast_unsigned())
 }
 
-/// The mean and variance of a series.
+/// The moments of two or more values.
 struct Moments {
-    count: f64,
     mean: f64,
-    /// The variance, with the divisor n - 1.
     variance: f64,
+    /// Half the width of the mean's 95 % interval, relative to the mean.
+    relative_error: f64,
 }
 
 impl Moments {
-    fn of(values: impl Iterator<Item = f64>) -> Self {
-        // This is Welford's update. Sums of large times and their squares would lose digits.
-        let (mut count, mut mean, mut squares) = (0.0, 0.0, 0.0);
-        for value in values {
-            count += 1.0;
-            let before = value - mean;
-            mean += before / count;
-            squares += before * (value - mean);
-        }
-        Self { count, mean, variance: squares / (count - 1.0) }
+    fn of(values: &[f64]) -> Self {
+        let of = |figure: fn(&[f64]) -> Option<f64>| figure(values).unwrap_or_default();
+        let (mean, variance) = (of(student::mean), of(student::variance));
+        Self { mean, variance, relative_error: of(student::half_width) / mean }
     }
 
     fn scv(&self) -> f64 {
         self.variance / self.mean / self.mean
-    }
-
-    /// Returns half the width of the mean's 95 % interval, relative to the mean.
-    fn relative_error(&self) -> f64 {
-        let student = StudentsT::new(0.0, 1.0, self.count - 1.0).expect("two or more are given");
-        student.inverse_cdf(0.975) * (self.scv() / self.count).sqrt()
     }
 }
 

@@ -112,7 +112,12 @@ impl Fluid {
             for (place, server) in servers.iter_mut().enumerate() {
                 let share = if Some(place) == best { sent } else { 0.0 };
                 self.advance(server, at % delay, share, step);
-                server.keep(share, (at % every == 0, at >= steps / 2));
+                if at % every == 0 {
+                    server.evolution.queue.push(server.queue);
+                }
+                if at >= steps / 2 {
+                    server.count(share);
+                }
             }
         }
         let half = (steps - steps / 2) as f64;
@@ -199,16 +204,11 @@ impl Fluid {
 }
 
 impl Server {
-    fn keep(&mut self, sent: f64, (is_point, counts): (bool, bool)) {
+    fn count(&mut self, sent: f64) {
         let Self { queue, evolution, .. } = self;
-        if is_point {
-            evolution.queue.push(*queue);
-        }
-        if counts {
-            evolution.mean += *queue;
-            evolution.share += sent;
-            evolution.least = evolution.least.min(*queue);
-            evolution.most = evolution.most.max(*queue);
-        }
+        evolution.mean += *queue;
+        evolution.share += sent;
+        evolution.least = evolution.least.min(*queue);
+        evolution.most = evolution.most.max(*queue);
     }
 }

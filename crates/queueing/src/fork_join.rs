@@ -17,8 +17,7 @@
 
 use statrs::function::harmonic::harmonic;
 
-use crate::check;
-use crate::check::ModelError;
+use crate::check::{self, ModelError};
 use crate::law::Law;
 use crate::tail::{Basis, Tail};
 

@@ -16,37 +16,33 @@ pub(crate) fn first_at_most(above: impl Fn(f64) -> f64, level: f64, scale: f64) 
             return high;
         }
     }
-    let mut low = 0.0;
-    for _ in 0..200 {
-        let middle = low + (high - low) / 2.0;
-        if high - low <= 1e-14 * high || middle <= low || middle >= high {
-            break;
-        }
-        if above(middle) > level {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    high
+    let is_before = |t: f64| above(t) > level;
+    bisect(is_before, 0.0, high, 1e-14)[1]
 }
 
-/// Returns the point between `low` and `high` at which the function changes sign, by bisection to
-/// the last digits. The function must change sign there, and should be monotone.
-pub(crate) fn root(f: impl Fn(f64) -> f64, mut low: f64, mut high: f64) -> f64 {
+/// Returns the point between `low` and `high` at which the function changes sign, to the last
+/// digits. The function must change sign there, and should be monotone.
+pub(crate) fn root(f: impl Fn(f64) -> f64, low: f64, high: f64) -> f64 {
     let starts_below = f(low) < 0.0;
+    let [low, high] = bisect(|x| (f(x) < 0.0) == starts_below, low, high, 0.0);
+    low + (high - low) / 2.0
+}
+
+/// Halves the range between `low` and `high` around the point before which `is_before` holds, until
+/// its length is this share of `high`, or until no number is left between its ends.
+fn bisect(is_before: impl Fn(f64) -> bool, mut low: f64, mut high: f64, share: f64) -> [f64; 2] {
     for _ in 0..200 {
         let middle = low + (high - low) / 2.0;
-        if middle <= low || middle >= high {
+        if high - low <= share * high || middle <= low || middle >= high {
             break;
         }
-        if (f(middle) < 0.0) == starts_below {
+        if is_before(middle) {
             low = middle;
         } else {
             high = middle;
         }
     }
-    low + (high - low) / 2.0
+    [low, high]
 }
 
 /// Returns the minimum of a function with a single valley between `low` and `high`, to about 1e-9

@@ -14,8 +14,7 @@
 //! equivalent form without negative terms. Let s be the least √μ in use. The server with this √μ is
 //! in use if λ exceeds T = Σ √μⱼ·(√μⱼ - s), and λᵢ = √μᵢ·((λ - T)/R + √μᵢ - s).
 
-use crate::check;
-use crate::check::ModelError;
+use crate::check::{self, ModelError};
 
 /// The rates of the parts of a split stream.
 #[derive(Clone, Debug, PartialEq)]

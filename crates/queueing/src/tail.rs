@@ -4,8 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::check;
-use crate::check::ModelError;
+use crate::check::{self, ModelError};
 use crate::law::Law;
 
 /// The relation of a prediction to the true value in its model.
@@ -111,6 +110,12 @@ impl Tail {
     }
 }
 
+/// A random time whose mean and law are known.
+pub(crate) struct Time {
+    pub(crate) mean: f64,
+    pub(crate) law: Law,
+}
+
 /// The prediction of a queueing model for its steady state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
@@ -130,13 +135,13 @@ impl Prediction {
     /// Creates the prediction of a model with exact means and laws.
     pub(crate) fn exact(
         model: &'static str,
-        (arrival_rate, utilization): (f64, f64),
-        (mean_wait, wait): (f64, Law),
-        (mean_sojourn, sojourn): (f64, Law),
+        arrival_rate: f64,
+        utilization: f64,
+        wait: Time,
+        sojourn: Time,
     ) -> Result<Self, ModelError> {
-        let wait = Tail::full(model, mean_wait, wait, Basis::Exact)?;
-        let sojourn = Tail::full(model, mean_sojourn, sojourn, Basis::Exact)?;
-        Ok(Self { model, arrival_rate, utilization, wait, sojourn })
+        let tail = |Time { mean, law }| Tail::full(model, mean, law, Basis::Exact);
+        Ok(Self { model, arrival_rate, utilization, wait: tail(wait)?, sojourn: tail(sojourn)? })
     }
 
     /// Marks the prediction as an approximation that was computed with a different queue.

@@ -73,11 +73,7 @@ fn whole_steps(services: f64) -> Option<usize> {
 /// (1-ρ)/ρ.
 fn decay(utilization: f64) -> f64 {
     let target = (1.0 - utilization) / utilization;
-    let mut high = 1.0;
-    while relative_excess(high) < target {
-        high *= 2.0;
-    }
-    solve::root(|x| relative_excess(x) - target, 0.0, high)
+    solve::first_at_most(|x| -relative_excess(x), -target, 1.0)
 }
 
 /// Returns (e^x - 1 - x)/x for x ≥ 0. Uses the power series for small x, where the difference would

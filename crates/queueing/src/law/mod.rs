@@ -7,8 +7,7 @@
 
 mod deterministic;
 
-use crate::check;
-use crate::check::ModelError;
+use crate::check::{self, ModelError};
 use crate::solve;
 
 pub(crate) use deterministic::DeterministicWait;

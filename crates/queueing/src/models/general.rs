@@ -1,8 +1,7 @@
 //! Models that use two moments of arrivals and services.
 
-use super::{Arrivals, Service, erlang_c, from_mean_wait};
-use crate::check;
-use crate::check::ModelError;
+use super::{Arrivals, MeanWait, Service, erlang_c, from_mean_wait};
+use crate::check::{self, ModelError};
 use crate::tail::{Basis, Prediction, Tail};
 
 // The M/G/1 queue: Poisson arrivals, any service time, one server.
@@ -24,8 +23,8 @@ pub fn mg1(arrival_rate: f64, service: Service) -> Result<Prediction, ModelError
     let Service { mean, scv } = service.check()?;
     let utilization = check::stable(arrival_rate * mean)?;
     let mean_wait = utilization / (1.0 - utilization) * (1.0 + scv) / 2.0 * mean;
-    let wait = (mean_wait, Basis::Exact);
-    from_mean_wait("M/G/1", arrival_rate, utilization, mean, wait, utilization)
+    let wait = MeanWait { mean: mean_wait, basis: Basis::Exact, waits: utilization };
+    from_mean_wait("M/G/1", arrival_rate, utilization, mean, wait)
 }
 
 /// Returns the mean that a service with this `variance` must have so that the mean sojourn of M/G/1
@@ -81,17 +80,12 @@ pub fn mg1_break_even(
 pub fn gg1(arrivals: Arrivals, service: Service) -> Result<Prediction, ModelError> {
     let utilization = utilization(arrivals, service)?;
     let factor = refinement(utilization, arrivals.scv, service.scv);
-    let method = Basis::Approximation { method: "Krämer and Langenbach-Belz" };
-    let wait = (heavy_traffic_wait(utilization, arrivals, service) * factor, method);
-    from_mean_wait("G/G/1", arrivals.rate, utilization, service.mean, wait, utilization)
+    approximate(arrivals, service, factor, "Krämer and Langenbach-Belz")
 }
 
 /// Predicts G/G/1 with Kingman's heavy-traffic formula.
 pub fn gg1_heavy_traffic(arrivals: Arrivals, service: Service) -> Result<Prediction, ModelError> {
-    let utilization = utilization(arrivals, service)?;
-    let method = Basis::Approximation { method: "Kingman, heavy traffic" };
-    let wait = (heavy_traffic_wait(utilization, arrivals, service), method);
-    from_mean_wait("G/G/1", arrivals.rate, utilization, service.mean, wait, utilization)
+    approximate(arrivals, service, 1.0, "Kingman, heavy traffic")
 }
 
 /// Returns Kingman's upper bounds for the mean wait and the mean sojourn of G/G/1. No percentiles.
@@ -114,8 +108,17 @@ fn utilization(arrivals: Arrivals, service: Service) -> Result<f64, ModelError> 
     check::stable(arrivals.check()?.rate * service.check()?.mean)
 }
 
-fn heavy_traffic_wait(utilization: f64, arrivals: Arrivals, service: Service) -> f64 {
-    utilization / (1.0 - utilization) * (arrivals.scv + service.scv) / 2.0 * service.mean
+/// Predicts G/G/1 with the mean wait in heavy traffic, multiplied by a factor.
+fn approximate(
+    arrivals: Arrivals,
+    service: Service,
+    factor: f64,
+    method: &'static str,
+) -> Result<Prediction, ModelError> {
+    let waits = utilization(arrivals, service)?;
+    let mean = waits / (1.0 - waits) * (arrivals.scv + service.scv) / 2.0 * service.mean;
+    let wait = MeanWait { mean: mean * factor, basis: Basis::Approximation { method }, waits };
+    from_mean_wait("G/G/1", arrivals.rate, waits, service.mean, wait)
 }
 
 /// Returns the factor by which Krämer and Langenbach-Belz correct the heavy-traffic formula; 1 for
@@ -152,8 +155,9 @@ pub fn ggk(arrivals: Arrivals, service: Service, servers: u32) -> Result<Predict
     let waits = erlang_c(offered, servers)?;
     let markovian = waits / (f64::from(servers) - offered) * service.mean;
     let mean_wait = markovian * (arrivals.scv + service.scv) / 2.0;
-    let wait = (mean_wait, Basis::Approximation { method: "Allen and Cunneen" });
-    from_mean_wait("G/G/k", arrivals.rate, utilization, service.mean, wait, waits)
+    let basis = Basis::Approximation { method: "Allen and Cunneen" };
+    let wait = MeanWait { mean: mean_wait, basis, waits };
+    from_mean_wait("G/G/k", arrivals.rate, utilization, service.mean, wait)
 }
 
 // Uses the third moment of the service to check whether the wait may be assumed to be zero or

@@ -1,5 +1,6 @@
 //! The H2/H2/1 queue: gaps and services are hyper-exponential with two phases each, and there is
-//! one server.
+//! one server. M/H2/1, with Poisson arrivals, is the case in which both phases of the gaps are
+//! alike.
 //!
 //! Let α and β be the transforms of the gaps and the service. The wait has the poles -z with z > 0
 //! and α(z)·β(-z) = 1. If the service has the rates μ₁ < μ₂, there are two such z, one below μ₁ and
@@ -8,16 +9,28 @@
 //! times are therefore mixtures of two exponentials, whose weights are the residues. In addition,
 //! the wait is zero with probability z₁z₂/(μ₁μ₂).
 //!
-//! Source: document 004, Takeaway 4; Kleinrock, "Queueing Systems" I, §8.2, for the factorization
-//! of GI/G/1 (Lindley's equation, spectral solution); we derived the brackets of the roots. Exact.
-//! The cost is two bisections with a total of about 120 evaluations.
+//! Source: document 004, Takeaway 4 and "IAT and ST Distributions"; Kleinrock, "Queueing Systems"
+//! I, §8.2, for the factorization of GI/G/1 (Lindley's equation, spectral solution); we derived the
+//! brackets of the roots. Exact. The cost is two bisections with a total of about 120 evaluations.
 
-use super::Hyper;
-use crate::check;
-use crate::check::ModelError;
+use super::{Hyper, Service, mg1};
+use crate::check::{self, ModelError};
 use crate::law::{Law, Part};
 use crate::solve;
-use crate::tail::Prediction;
+use crate::tail::{Prediction, Time};
+
+/// Predicts M/H2/1. `arrival_rate` is per unit of time, above 0.
+pub fn mh21(arrival_rate: f64, service: Hyper) -> Result<Prediction, ModelError> {
+    check::positive("arrival rate", arrival_rate)?;
+    service.check()?;
+    let (mean, scv) = (service.mean(), service.scv());
+    let utilization = check::stable(arrival_rate * mean)?;
+    let [wait, sojourn] = laws(Hyper { probability: 1.0, rates: [arrival_rate; 2] }, service)?;
+    let mean_wait = mg1(arrival_rate, Service { mean, scv })?.wait.mean();
+    let wait = Time { mean: mean_wait, law: Law::exponentials(wait) };
+    let sojourn = Time { mean: mean_wait + mean, law: Law::exponentials(sojourn) };
+    Prediction::exact("M/H2/1", arrival_rate, utilization, wait, sojourn)
+}
 
 /// Predicts H2/H2/1.
 pub fn h2h21(gaps: Hyper, service: Hyper) -> Result<Prediction, ModelError> {
@@ -25,6 +38,16 @@ pub fn h2h21(gaps: Hyper, service: Hyper) -> Result<Prediction, ModelError> {
     service.check()?;
     let (gap, mean) = (check::finite(gaps.mean())?, check::finite(service.mean())?);
     let utilization = check::stable(mean / gap)?;
+    let [wait, sojourn] = laws(gaps, service)?;
+    let mean_wait = wait.iter().map(|part| part.weight / part.rate).sum();
+    let wait = Time { mean: mean_wait, law: Law::exponentials(wait) };
+    let sojourn = Time { mean: mean_wait + mean, law: Law::exponentials(sojourn) };
+    Prediction::exact("H2/H2/1", 1.0 / gap, utilization, wait, sojourn)
+}
+
+/// Returns the parts of the laws of the wait and the sojourn.
+fn laws(gaps: Hyper, service: Hyper) -> Result<[Vec<Part>; 2], ModelError> {
+    let mean = service.mean();
     // Times are in units of the mean service, so products cannot overflow.
     let unit = |hyper: Hyper| only_what_happens(hyper.longer(1.0 / mean));
     let (gaps, service) = (unit(gaps), unit(service));
@@ -40,11 +63,7 @@ pub fn h2h21(gaps: Hyper, service: Hyper) -> Result<Prediction, ModelError> {
         };
         Ok(vec![part(near, far)?, part(far, near)?])
     };
-    let (wait, sojourn) = (parts(&wait)?, parts(&sojourn)?);
-    let mean_wait = wait.iter().map(|part| part.weight / part.rate).sum();
-    let wait = (mean_wait, Law::exponentials(wait));
-    let sojourn = (mean_wait + mean, Law::exponentials(sojourn));
-    Prediction::exact("H2/H2/1", (1.0 / gap, utilization), wait, sojourn)
+    Ok([parts(&wait)?, parts(&sojourn)?])
 }
 
 /// Sets the rate of a phase with probability 0 to that of the other phase, so its pole has no

@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use crate::check;
-use crate::check::ModelError;
+use crate::check::{self, ModelError};
 
 /// A hyper-exponential time with two phases: exponential with one of two rates.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

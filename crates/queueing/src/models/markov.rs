@@ -1,9 +1,8 @@
 //! Models with exponential or constant services. Their laws are exact.
 
-use crate::check;
-use crate::check::ModelError;
+use crate::check::{self, ModelError};
 use crate::law::{DeterministicWait, Law};
-use crate::tail::Prediction;
+use crate::tail::{Prediction, Time};
 
 // The M/M/1 queue: Poisson arrivals, exponential service, one server.
 //
@@ -25,8 +24,8 @@ use crate::tail::Prediction;
 pub fn mm1(arrival_rate: f64, service_rate: f64) -> Result<Prediction, ModelError> {
     let utilization = check::stable(check::offered(arrival_rate, service_rate)?)?;
     let slack = service_rate - arrival_rate;
-    let time = |weight| (weight / slack, Law::exponential(weight, slack));
-    Prediction::exact("M/M/1", (arrival_rate, utilization), time(utilization), time(1.0))
+    let time = |weight| Time { mean: weight / slack, law: Law::exponential(weight, slack) };
+    Prediction::exact("M/M/1", arrival_rate, utilization, time(utilization), time(1.0))
 }
 
 // The M/M/k queue: Poisson arrivals, exponential service, k servers behind one queue.
@@ -46,14 +45,12 @@ pub fn mmk(arrival_rate: f64, service_rate: f64, servers: u32) -> Result<Predict
     let offered = check::offered(arrival_rate, service_rate)?;
     let waits = erlang_c(offered, servers)?;
     let slack = f64::from(servers) * service_rate - arrival_rate;
-    let mean_wait = waits / slack;
-    let sojourn = Law::wait_and_serve(waits, slack, service_rate);
-    Prediction::exact(
-        "M/M/k",
-        (arrival_rate, offered / f64::from(servers)),
-        (mean_wait, Law::exponential(waits, slack)),
-        (mean_wait + 1.0 / service_rate, sojourn),
-    )
+    let wait = Time { mean: waits / slack, law: Law::exponential(waits, slack) };
+    let sojourn = Time {
+        mean: wait.mean + 1.0 / service_rate,
+        law: Law::wait_and_serve(waits, slack, service_rate),
+    };
+    Prediction::exact("M/M/k", arrival_rate, offered / f64::from(servers), wait, sojourn)
 }
 
 /// Returns the probability that a query has to wait, by Erlang's C formula. `offered` is λ/μ (in
@@ -93,7 +90,7 @@ pub fn md1(arrival_rate: f64, service: f64) -> Result<Prediction, ModelError> {
     } else {
         Law::exponentials(Vec::new())
     };
-    let mean_wait = utilization * service / (2.0 * (1.0 - utilization));
-    let sojourn = (mean_wait + service, wait.clone().later(service));
-    Prediction::exact("M/D/1", (arrival_rate, utilization), (mean_wait, wait), sojourn)
+    let mean = utilization * service / (2.0 * (1.0 - utilization));
+    let sojourn = Time { mean: mean + service, law: wait.clone().later(service) };
+    Prediction::exact("M/D/1", arrival_rate, utilization, Time { mean, law: wait }, sojourn)
 }

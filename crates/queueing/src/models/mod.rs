@@ -21,16 +21,13 @@ mod general;
 mod h2h21;
 mod hyper;
 mod markov;
-mod mh21;
 
 pub use general::{gg1, gg1_heavy_traffic, gg1_upper_bound, ggk, mg1, mg1_break_even};
-pub use h2h21::h2h21;
+pub use h2h21::{h2h21, mh21};
 pub use hyper::Hyper;
 pub use markov::{erlang_c, md1, mm1, mmk};
-pub use mh21::mh21;
 
-use crate::check;
-use crate::check::ModelError;
+use crate::check::{self, ModelError};
 use crate::law::Law;
 use crate::tail::{Basis, Prediction, Tail};
 
@@ -73,16 +70,25 @@ impl Service {
     }
 }
 
-/// Creates a prediction from a mean wait. With probability `waits`, the wait is positive and
-/// assumed to be exponential. Otherwise it is zero. The sojourn has a mean but no percentiles.
+/// A mean wait.
+#[derive(Clone, Copy)]
+struct MeanWait {
+    mean: f64,
+    basis: Basis,
+    /// The probability of a wait.
+    waits: f64,
+}
+
+/// Creates a prediction from a mean wait. If the wait is positive, it is assumed to be exponential.
+/// The sojourn has a mean but no percentiles.
 fn from_mean_wait(
     model: &'static str,
     arrival_rate: f64,
     utilization: f64,
     service: f64,
-    (mean, mean_basis): (f64, Basis),
-    waits: f64,
+    wait: MeanWait,
 ) -> Result<Prediction, ModelError> {
+    let MeanWait { mean, basis, waits } = wait;
     // The wait is either zero or so short that its rate overflows.
     let rate = waits / mean;
     let law = if rate.is_finite() {
@@ -91,7 +97,7 @@ fn from_mean_wait(
         Law::exponentials(Vec::new())
     };
     let law_basis = Basis::Approximation { method: "a wait that is zero or exponential" };
-    let wait = Tail::new(model, mean, mean_basis, Some((law, law_basis)))?;
-    let sojourn = Tail::new(model, mean + service, mean_basis, None)?;
+    let wait = Tail::new(model, mean, basis, Some((law, law_basis)))?;
+    let sojourn = Tail::new(model, mean + service, basis, None)?;
     Ok(Prediction { model, arrival_rate, utilization, wait, sojourn })
 }

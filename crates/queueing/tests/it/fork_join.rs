@@ -60,12 +60,11 @@ fn a_simulation_lies_between_the_bounds_and_near_the_estimate() {
     let gaps = draw(&format!("exp:{}", 1.0 / rate), QUERIES, 11);
     let mut longest = vec![0.0_f64; QUERIES];
     for station in 0..stations {
-        let mut wait = 0.0_f64;
+        let mut sojourn = 0.0_f64;
         let services = draw("exp:1", QUERIES, 100 + u64::from(station));
-        for (i, service) in services.into_iter().enumerate() {
-            wait = if i == 0 { 0.0 } else { (wait - gaps[i]).max(0.0) };
-            wait += service;
-            longest[i] = longest[i].max(wait);
+        for ((longest, gap), service) in longest.iter_mut().zip(&gaps).zip(services) {
+            sojourn = (sojourn - gap).max(0.0) + service;
+            *longest = longest.max(sojourn);
         }
     }
     let mean = longest.iter().sum::<f64>() / QUERIES as f64;

@@ -5,32 +5,12 @@ use curtail_queueing::models::{
     Arrivals, Hyper, Service, erlang_c, gg1, gg1_heavy_traffic, gg1_upper_bound, ggk, md1, mg1,
     mh21, mm1, mmk,
 };
-use curtail_queueing::{Basis, ModelError, Prediction, Tail};
+use curtail_queueing::{Basis, ModelError};
 
-use crate::{assert_close, assert_near};
-
-const QUANTILES: [f64; 6] = [0.0, 0.3, 0.5, 0.9, 0.99, 0.9999];
+use crate::{assert_close, assert_near, assert_same as same};
 
 fn poisson(rate: f64) -> Arrivals {
     Arrivals { rate, scv: 1.0 }
-}
-
-fn same(one: &Prediction, other: &Prediction) {
-    let names = format!("{} and {}", one.model, other.model);
-    assert_near(one.utilization, other.utilization, 1e-12, &names);
-    same_tail(&one.wait, &other.wait, &names);
-    same_tail(&one.sojourn, &other.sojourn, &names);
-}
-
-/// Compares the means, and also the percentiles if both predictions have them.
-fn same_tail(one: &Tail, other: &Tail, names: &str) {
-    assert_near(one.mean(), other.mean(), 1e-12, names);
-    if let (Some(one), Some(other)) = (one.law(), other.law()) {
-        for q in QUANTILES {
-            let (one, other) = (one.quantile(q).expect("in range"), other.quantile(q));
-            assert_close(one, other.expect("in range"), 1e-10 * (1.0 + one), names);
-        }
-    }
 }
 
 #[test]
