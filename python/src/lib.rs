@@ -41,8 +41,8 @@ fn simulate(
         compare(&experiment, &candidates, &watch.plan(threads, &percentiles))
     })?;
     let outcomes = watch::completed(outcomes.map_err(bad)?)?;
-    let (schema, piece) = of_outcomes(&outcomes, &percentiles);
-    Ok(Table::new(&schema, &piece))
+    let table = of_outcomes(&outcomes, &percentiles);
+    Ok(Table::new(&table.schema, &table.rows))
 }
 
 /// Evaluates whether hedging would help. Returns the JSON of `curtail advise`.

@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let bar = run::bar("simulating", samples);
     let outcomes = run::watched(&bar, |watch| {
         let plan = watch.plan(args.effort.threads(), &[]);
-        graph::replicate(&graph, &controls, (args.seed.seed, args.replications), &plan)
+        graph::replicate(&graph, &controls, args.seed.seed, args.replications, &plan)
     })?;
     let Some(outcomes) = outcomes else {
         return Err(Stop::Interrupted("before all replications were done"));

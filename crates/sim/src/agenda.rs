@@ -15,6 +15,17 @@ const SCANNED: usize = 2 * STEP;
 /// The number of places that the scan compares per step.
 const STEP: usize = 8;
 
+/// The due time of a place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Due {
+    pub(crate) at: u64,
+    pub(crate) place: usize,
+}
+
+impl Due {
+    const NEVER: Self = Self { at: NEVER, place: 0 };
+}
+
 #[derive(Debug)]
 pub(crate) struct Agenda {
     /// The due time of each place. An agenda of more than two places is padded with places that are
@@ -22,8 +33,8 @@ pub(crate) struct Agenda {
     due: Vec<u64>,
     /// The tree without its leaves, with the root at index 1, if there are more than [`SCANNED`]
     /// places. Each node contains the due time and the place of the earlier of its two children.
-    tree: Vec<(u64, usize)>,
-    first: (u64, usize),
+    tree: Vec<Due>,
+    first: Due,
 }
 
 impl Agenda {
@@ -34,8 +45,7 @@ impl Agenda {
             _ => places.next_power_of_two(),
         };
         let nodes = if padded > SCANNED { padded } else { 0 };
-        let tree = vec![(NEVER, 0); nodes];
-        Self { due: vec![NEVER; padded], tree, first: (NEVER, 0) }
+        Self { due: vec![NEVER; padded], tree: vec![Due::NEVER; nodes], first: Due::NEVER }
     }
 
     /// Returns the due time of a place, or [`NEVER`].
@@ -55,9 +65,9 @@ impl Agenda {
         }
         // If the times are equal, the lower place wins, as in `earlier`. Like `earlier`, this code
         // compiles to conditional moves.
-        let key = |(at, place): (u64, usize)| u128::from(at) << 64 | place as u128;
-        let is_first = key((at, place)) < key(self.first);
-        self.first = select_unpredictable(is_first, (at, place), self.first);
+        let key = |Due { at, place }: Due| u128::from(at) << 64 | place as u128;
+        let due = Due { at, place };
+        self.first = select_unpredictable(key(due) < key(self.first), due, self.first);
     }
 
     /// Moves or clears the due time of a place.
@@ -65,7 +75,7 @@ impl Agenda {
     pub(crate) fn set(&mut self, place: usize, at: u64) {
         self.due[place] = at;
         self.first = match &self.due[..] {
-            &[left, right] => earlier((left, 0), (right, 1)),
+            &[left, right] => earlier(Due { at: left, place: 0 }, Due { at: right, place: 1 }),
             due if due.len() <= SCANNED => least(due),
             _ => self.play(place),
         };
@@ -74,16 +84,17 @@ impl Agenda {
     /// Returns the earliest due time and its place. The time is [`NEVER`] if no place is due. If
     /// the times are equal, the lowest place comes first.
     #[inline(always)]
-    pub(crate) fn first(&self) -> (u64, usize) {
+    pub(crate) fn first(&self) -> Due {
         self.first
     }
 
     /// Replays the matches from a changed place up to the root.
     #[inline(never)]
-    fn play(&mut self, place: usize) -> (u64, usize) {
+    fn play(&mut self, place: usize) -> Due {
         let Self { due, tree, .. } = self;
         let left = place & !1;
-        let mut first = earlier((due[left], left), (due[left + 1], left + 1));
+        let of = |place| Due { at: due[place], place };
+        let mut first = earlier(of(left), of(left + 1));
         let mut node = (due.len() + place) / 2;
         while node > 1 {
             tree[node] = first;
@@ -96,12 +107,13 @@ impl Agenda {
 }
 
 #[inline(never)]
-fn least(due: &[u64]) -> (u64, usize) {
+fn least(due: &[u64]) -> Due {
     let (steps, _) = due.as_chunks::<STEP>();
-    let mut first = (NEVER, 0);
+    let mut first = Due::NEVER;
     for (step, from) in steps.iter().zip((0_usize..).step_by(STEP)) {
         let [a, b, c, d, e, f, g, h] = *step;
-        let pair = |left, right, at| earlier((left, from + at), (right, from + at + 1));
+        let of = |time, at| Due { at: time, place: from + at };
+        let pair = |left, right, at| earlier(of(left, at), of(right, at + 1));
         let left = earlier(pair(a, b, 0), pair(c, d, 2));
         let right = earlier(pair(e, f, 4), pair(g, h, 6));
         first = earlier(first, earlier(left, right));
@@ -112,9 +124,12 @@ fn least(due: &[u64]) -> (u64, usize) {
 /// Returns the earlier of two due times with their places, or the left one if the times are equal.
 /// The result is unpredictable, so this code must compile to conditional moves instead of branches.
 #[inline(always)]
-fn earlier(left: (u64, usize), right: (u64, usize)) -> (u64, usize) {
-    let is_right = right.0 < left.0;
-    (if is_right { right.0 } else { left.0 }, if is_right { right.1 } else { left.1 })
+fn earlier(left: Due, right: Due) -> Due {
+    let is_right = right.at < left.at;
+    Due {
+        at: if is_right { right.at } else { left.at },
+        place: if is_right { right.place } else { left.place },
+    }
 }
 
 #[cfg(test)]
@@ -125,7 +140,7 @@ mod tests {
     fn it_agrees_with_a_scan() {
         for places in [1, 2, 3, 8, 17, 40, 200] {
             let mut agenda = Agenda::new(places);
-            assert_eq!(agenda.first().0, NEVER);
+            assert_eq!(agenda.first().at, NEVER);
             let mut state = 7_u64;
             for _ in 0..2_000 {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -138,9 +153,9 @@ mod tests {
                 }
                 let least = (0..places).map(|place| (agenda.due(place), place)).min();
                 let (at, place) = least.expect("places");
-                assert_eq!(agenda.first().0, at);
+                assert_eq!(agenda.first().at, at);
                 if at != NEVER {
-                    assert_eq!(agenda.first().1, place);
+                    assert_eq!(agenda.first().place, place);
                 }
             }
         }

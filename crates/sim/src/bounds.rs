@@ -1,13 +1,12 @@
 //! Limits on the cost of an experiment. An experiment within these limits ends, fits into memory,
 //! and does not overflow the clock.
 
-use curtail_dist::Distribution;
+use curtail_dist::arrivals::{Arrivals, ArrivalsError};
 
 use crate::calendar::Disturbance;
-use crate::error::{Error, shown};
-use crate::experiment::Experiment;
-use crate::experiment::UNIT_NS;
-use curtail_dist::arrivals::{Arrivals, ArrivalsError};
+use crate::error::{Error, shown, wrong};
+use crate::experiment::{Experiment, UNIT_NS};
+use crate::world::{Shards, World};
 
 /// The limit on the total number of slots of all servers in all shards. Each slot uses a few
 /// hundred bytes.
@@ -26,28 +25,33 @@ const MOST_OFTEN: f64 = 10_000.0;
 
 /// Checks that individually valid values are also valid in combination.
 pub(crate) fn check(experiment: &Experiment) -> Result<(), Error> {
-    let Experiment { shards, service, .. } = experiment;
+    let Experiment { world, service, .. } = experiment;
     let all = experiment.slots_in_all();
     if all > MOST_SLOTS {
-        let value = format!("{shards}, which makes {all} slots in all");
+        let value = format!("{}, which makes {all} slots in all", world.shards());
         let allowed = format!("fewer, or fewer replicas or slots: at most {MOST_SLOTS} in all");
-        return Err(Error::OutOfRange { name: "shards", value, allowed });
+        return Err(wrong("shards", value, allowed));
     }
     if service.mean() < 1.0 {
         let value = format!("{:e} ns on average", service.mean());
-        let allowed = "a mean of 1ns or more, the resolution of time".to_owned();
-        return Err(Error::OutOfRange { name: "service", value, allowed });
+        let allowed = "a mean of 1ns or more, the resolution of time";
+        return Err(wrong("service", value, allowed));
     }
     if run_ns(experiment) > LONGEST_NS {
         return Err(too_long(experiment));
     }
     check_bursts(experiment)?;
-    if let Some((slowdown, share)) = &experiment.slowdown {
-        check_often("slowdown", slowdown, *share, experiment)?;
+    let World::Shards(shards) = world else { return Ok(()) };
+    let Shards { speeds, slowdown, outages, .. } = shards;
+    let slowest = speeds.iter().copied().fold(f64::INFINITY, f64::min);
+    let copy_ns = (service.mean() + experiment.mean_jitter()) / slowest;
+    let gap_ns = experiment.gap_ns();
+    if let Some(slowdown) = slowdown {
+        check_often("slowdown", &slowdown.intervals, slowdown.share, [copy_ns, gap_ns])?;
     }
-    if let Some(outage) = &experiment.outages {
+    if let Some(outage) = outages {
         // A copy is lost when its server fails, so it experiences at most one outage.
-        check_often("outage", outage, f64::INFINITY, experiment)?;
+        check_often("outage", outage, f64::INFINITY, [copy_ns, gap_ns])?;
     }
     Ok(())
 }
@@ -94,14 +98,11 @@ fn check_often(
     name: &'static str,
     disturbance: &Disturbance,
     share: f64,
-    experiment: &Experiment,
+    [copy_ns, gap_ns]: [f64; 2],
 ) -> Result<(), Error> {
     let (every, lasts) = (disturbance.every.mean().max(1.0), disturbance.lasts.mean().max(1.0));
-    let slowest = experiment.servers.iter().copied().fold(f64::INFINITY, f64::min);
-    let jitter = experiment.jitter.as_ref().map_or(0.0, Distribution::mean);
-    let copy_ns = (experiment.service.mean() + jitter) / slowest;
     let per_copy = copy_ns / (every + lasts * share);
-    let per_request = experiment.gap_ns() / (every + lasts);
+    let per_request = gap_ns / (every + lasts);
     let times = per_copy.max(per_request);
     if times <= MOST_OFTEN {
         return Ok(());
@@ -109,5 +110,5 @@ fn check_often(
     let when = if per_copy > per_request { "during one copy" } else { "between two requests" };
     let value = format!("{times:.1e} times {when}");
     let allowed = format!("longer times, so that it comes up to {MOST_OFTEN} times");
-    Err(Error::OutOfRange { name, value, allowed })
+    Err(wrong(name, value, allowed))
 }

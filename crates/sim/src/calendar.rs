@@ -19,6 +19,15 @@ pub struct Disturbance {
     pub lasts: Distribution,
 }
 
+/// The slow intervals of a server.
+#[derive(Clone, Debug)]
+pub struct Slowdown {
+    /// The intervals.
+    pub intervals: Disturbance,
+    /// The server's speed in them, relative to its normal speed.
+    pub share: f64,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     until_ns: u64,
@@ -28,9 +37,7 @@ struct Stretch {
 #[derive(Debug)]
 pub(crate) struct Calendar {
     base: f64,
-    /// The disturbance that slows the server down, and the server's speed during it, relative to
-    /// `base`.
-    slowdown: Option<(Disturbance, f64)>,
+    slowdown: Option<Slowdown>,
     rng: Pcg64Mcg,
     /// The current interval and the later ones that have been drawn.
     stretches: VecDeque<Stretch>,
@@ -38,7 +45,7 @@ pub(crate) struct Calendar {
 }
 
 impl Calendar {
-    pub(crate) fn new(base: f64, slowdown: Option<(Disturbance, f64)>, seed: u64) -> Self {
+    pub(crate) fn new(base: f64, slowdown: Option<Slowdown>, seed: u64) -> Self {
         let rng = seed::rng(seed);
         Self { base, slowdown, rng, stretches: VecDeque::new(), known_until_ns: 0 }
     }
@@ -79,8 +86,8 @@ impl Calendar {
 
     /// Draws the next interval at normal speed and the next slow interval.
     fn look_ahead(&mut self) {
-        let Some((Disturbance { every, lasts }, slow)) = &self.slowdown else { return };
-        for (length, share) in [(every, 1.0), (lasts, *slow)] {
+        let Some(Slowdown { intervals, share }) = &self.slowdown else { return };
+        for (length, share) in [(&intervals.every, 1.0), (&intervals.lasts, *share)] {
             // Time must advance, even if both lengths are drawn as zero.
             let length = (length.sample(&mut self.rng) as u64).max(1);
             self.known_until_ns = self.known_until_ns.saturating_add(length);
@@ -98,8 +105,8 @@ mod tests {
             let spec: curtail_dist::Spec = text.parse().expect("a distribution");
             spec.resolve(1.0).expect("a distribution")
         };
-        let disturbance = Disturbance { every: resolve(every), lasts: resolve(lasts) };
-        Calendar::new(base, Some((disturbance, speed)), 1)
+        let intervals = Disturbance { every: resolve(every), lasts: resolve(lasts) };
+        Calendar::new(base, Some(Slowdown { intervals, share: speed }), 1)
     }
 
     #[test]

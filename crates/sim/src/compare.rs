@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use crate::candidate::Candidate;
 use crate::error::Error;
-use crate::experiment::{Experiment, Setup};
+use crate::experiment::Experiment;
 use crate::outcome::{About, Outcome};
 use crate::parallel::{self, Plan};
 use crate::run::run;
+use crate::setup::Setup;
 use crate::tally::Tally;
 use crate::train;
 

@@ -13,7 +13,8 @@ use curtail_dist::{Distribution, seed};
 use rand_distr::StandardNormal;
 use rand_pcg::Pcg64Mcg;
 
-use crate::experiment::{JitterOf, Setup};
+use crate::experiment::JitterOf;
+use crate::setup::Setup;
 
 /// The number of generators per query. A copy beyond this number would share a generator with the
 /// next query.
@@ -69,7 +70,7 @@ impl Draws {
         let hints = |error| Hints { error, rng: seed::rng(setup.stream(b"hint", index)) };
         Self {
             shared,
-            hints: setup.experiment.hint_error.map(hints),
+            hints: setup.experiment.world.hint_error().map(hints),
             ..Self::of(&setup.experiment.service, setup.jitter(), copies, |what| {
                 setup.stream(what, index)
             })
@@ -162,14 +163,18 @@ mod tests {
     use super::*;
     use crate::{Candidate, Parameters};
 
-    /// Returns the draws and guesses of a shard, for a policy and a cost-hint error.
-    fn hinted(policy: &str, hint_error: Option<f64>) -> (Vec<Drawn>, Vec<u64>) {
+    /// Returns the draws of a shard for a policy.
+    fn draws(policy: &str, hint_error: Option<f64>, jitter_of: JitterOf) -> Draws {
         let jitter = Some("exp:3".to_owned());
-        let parameters = Parameters { jitter, hint_error, ..Parameters::default() };
+        let parameters = Parameters { jitter, jitter_of, hint_error, ..Parameters::default() };
         let experiment = parameters.experiment().expect("an experiment");
         let candidate = Candidate::parse(policy, 1).expect("a policy");
-        let setup = Setup { experiment: &experiment, candidate, replication: 0 };
-        let mut draws = Draws::new(&setup, 0);
+        Draws::new(&Setup { experiment: &experiment, candidate, replication: 0 }, 0)
+    }
+
+    /// Returns draws and guesses for a policy and a cost-hint error.
+    fn hinted(policy: &str, hint_error: Option<f64>) -> (Vec<Drawn>, Vec<u64>) {
+        let mut draws = draws(policy, hint_error, JitterOf::Copy);
         let (mut drawn, mut guesses) = (Vec::new(), Vec::new());
         let (mut all, mut hints) = (Vec::new(), Vec::new());
         for _ in 0..40 {
@@ -208,22 +213,14 @@ mod tests {
         assert_eq!(hints, hinted("psq", Some(0.5)).1, "whatever the policy");
     }
 
-    /// Returns the draws of a shard for a policy with second copies.
-    fn drawn(jitter_of: JitterOf) -> (Draws, Vec<Drawn>) {
-        let jitter = Some("exp:3".to_owned());
-        let parameters = Parameters { jitter, jitter_of, ..Parameters::default() };
-        let experiment = parameters.experiment().expect("an experiment");
-        let candidate = Candidate::parse("naive", 1).expect("a policy");
-        let setup = Setup { experiment: &experiment, candidate, replication: 0 };
-        let (mut draws, mut drawn) = (Draws::new(&setup, 0), Vec::new());
-        draws.block(100, &mut drawn);
-        (draws, drawn)
-    }
-
     #[test]
     fn the_jitter_of_a_query_is_that_of_its_first_copy() {
-        let (of_copy, own) = drawn(JitterOf::Copy);
-        let (of_query, shared) = drawn(JitterOf::Query);
+        let [(of_copy, own), (of_query, shared)] =
+            [JitterOf::Copy, JitterOf::Query].map(|jitter_of| {
+                let (mut draws, mut drawn) = (draws("naive", None, jitter_of), Vec::new());
+                draws.block(100, &mut drawn);
+                (draws, drawn)
+            });
         for (request, (own, shared)) in own.iter().zip(&shared).enumerate() {
             let first = own.jitter_ns[0];
             assert_eq!((shared.service_ns, shared.jitter_ns), (own.service_ns, [first; 2]));

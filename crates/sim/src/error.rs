@@ -43,6 +43,20 @@ pub enum Error {
     Disturbance { name: &'static str, text: String, form: &'static str, why: String },
 }
 
+/// Returns the error for a value that is not allowed.
+pub(crate) fn wrong(
+    name: &'static str,
+    value: impl Into<String>,
+    allowed: impl Into<String>,
+) -> Error {
+    Error::OutOfRange { name, value: value.into(), allowed: allowed.into() }
+}
+
+/// Returns the error for a parameter that does not fit the others.
+pub(crate) fn misplaced(name: &'static str, why: impl Into<String>) -> Error {
+    Error::Misplaced { name, why: why.into() }
+}
+
 /// The maximum length of a run, as error messages state it.
 pub const LONGEST: &str = "a run is at most 146 years long";
 

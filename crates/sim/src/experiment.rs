@@ -1,18 +1,13 @@
 //! A checked experiment: the world to simulate, and the number of requests.
 
-use curtail_dist::{Distribution, seed};
-use curtail_kernel::hedge::Learner;
-use curtail_kernel::{
-    Driver, Limits, NEVER_NS, Needs, Rng, Scheduler, Server, ServerId, Topology, Tuning,
-};
+use std::ops::Range;
+
+use curtail_dist::Distribution;
+use curtail_dist::arrivals::Arrivals;
 use serde::{Deserialize, Serialize};
 
-use crate::calendar::{Calendar, Disturbance};
-use crate::candidate::Candidate;
-use crate::error::Error;
-use crate::shared::{Mechanism, Shared};
-use curtail_dist::arrivals::Arrivals;
-use curtail_dist::arrivals::Clock;
+use crate::calendar::Disturbance;
+use crate::world::{Shards, World};
 
 /// The length of the experiment's unit in ns, which is a millisecond. Times with units are reported
 /// in milliseconds, and times without units in multiples of this unit.
@@ -62,29 +57,12 @@ impl Windows {
     }
 }
 
-/// A change of the world that takes effect at a given request.
-#[derive(Clone, Debug)]
-pub struct Change {
-    /// The first request after the change, counted from 0.
-    pub at: u64,
-    /// The changes, as the user wrote them.
-    pub texts: Vec<String>,
-    /// P.
-    pub service: Distribution,
-    /// J. `None` if it is always zero.
-    pub jitter: Option<Distribution>,
-    /// The speed of each replica of a shard.
-    pub servers: Vec<f64>,
-}
-
 /// A checked experiment, made by [`crate::Parameters::experiment`].
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// The number of shards. Every request goes to all of them.
-    pub shards: u32,
-    /// The speed of each replica of a shard.
-    pub servers: Vec<f64>,
-    /// The number of queries that a replica serves simultaneously.
+    /// The servers, and who sends to them.
+    pub world: World,
+    /// The number of queries that a server serves simultaneously.
     pub slots: u32,
     /// P.
     pub service: Distribution,
@@ -92,8 +70,6 @@ pub struct Experiment {
     pub jitter: Option<Distribution>,
     /// The scope of the jitter.
     pub jitter_of: JitterOf,
-    /// Error of cost hints: the standard deviation of their logarithm. `None` without hints.
-    pub hint_error: Option<f64>,
     /// The arrival process of requests.
     pub arrivals: Arrivals,
     /// The offered utilization.
@@ -108,23 +84,14 @@ pub struct Experiment {
     pub replications: u32,
     /// The seed of all draws.
     pub seed: u64,
-    /// The maximum number of queries that wait per shard, and of copies that wait at its replicas.
+    /// The maximum number of queries that wait per shard, and of copies that wait at its servers.
     pub queue: u32,
-    /// One-way latency between balancer and replica.
+    /// One-way latency between balancer and server.
     pub network: Option<Distribution>,
-    /// The slow intervals of each replica, and its speed in them, relative to its normal speed.
-    pub slowdown: Option<(Disturbance, f64)>,
-    /// Failures of each replica.
-    pub outages: Option<Disturbance>,
-    /// Time, in ns, that a replica needs to stop a copy that is executing.
+    /// Time, in ns, that a server needs to stop a copy that is executing.
     pub cancel_ns: u64,
-    /// The change of the world during the run.
-    pub change: Option<Change>,
     /// The requests that are reported window by window.
     pub windows: Option<Windows>,
-    /// The servers that clients share, which replace shards with their own servers. If there are
-    /// such servers, `shards` is 1, and `servers` describes the shared servers.
-    pub shared: Option<Shared>,
     /// Whether times are written with units. If so, results are in milliseconds, otherwise in
     /// multiples of the unit.
     pub has_units: bool,
@@ -133,28 +100,31 @@ pub struct Experiment {
 impl Experiment {
     /// Returns the mean gap between requests, in ns.
     pub fn gap_ns(&self) -> f64 {
-        let jitter = self.jitter.as_ref().map_or(0.0, Distribution::mean);
         let work = match self.utilization_of {
             UtilizationOf::Mean => self.service.mean(),
-            UtilizationOf::Total => self.service.mean() + jitter,
+            UtilizationOf::Total => self.service.mean() + self.mean_jitter(),
         };
         work / self.capacity() / self.utilization
     }
 
     /// Returns the capacity of a shard, in slots of speed 1.
     pub fn capacity(&self) -> f64 {
-        f64::from(self.slots) * self.servers.iter().sum::<f64>()
+        f64::from(self.slots) * self.world.speed()
+    }
+
+    /// Returns the mean of J, in ns.
+    pub(crate) fn mean_jitter(&self) -> f64 {
+        self.jitter.as_ref().map_or(0.0, Distribution::mean)
     }
 
     /// Returns the total number of slots of all servers in all shards.
     pub fn slots_in_all(&self) -> u64 {
-        u64::from(self.shards) * self.servers.len() as u64 * u64::from(self.slots)
+        u64::from(self.world.shards()) * u64::from(self.world.servers()) * u64::from(self.slots)
     }
 
     /// Returns the utilization including the jitter of one copy per query.
     pub fn utilization_with_jitter(&self) -> f64 {
-        let jitter = self.jitter.as_ref().map_or(0.0, Distribution::mean);
-        (self.service.mean() + jitter) / self.capacity() / self.gap_ns()
+        (self.service.mean() + self.mean_jitter()) / self.capacity() / self.gap_ns()
     }
 
     /// Returns the relaxation time of a shard's queue, in ns: the time after which a queue no
@@ -162,9 +132,9 @@ impl Experiment {
     /// √ρ)²), scaled by the variability of service times, as in the heavy-traffic approximation.
     /// The utilization with jitter must be below 1.
     pub fn relaxation_ns(&self) -> f64 {
-        let jitter = |of: fn(&Distribution) -> f64| self.jitter.as_ref().map_or(0.0, of);
-        let mean = self.service.mean() + jitter(Distribution::mean);
-        let scv = (self.service.variance() + jitter(Distribution::variance)) / mean / mean;
+        let mean = self.service.mean() + self.mean_jitter();
+        let of_jitter = self.jitter.as_ref().map_or(0.0, Distribution::variance);
+        let scv = (self.service.variance() + of_jitter) / mean / mean;
         let spare = 1.0 - self.utilization_with_jitter().sqrt();
         mean / self.capacity() * (1.0 + scv) / 2.0 / (spare * spare)
     }
@@ -172,33 +142,35 @@ impl Experiment {
     /// Returns the simulation cost of a request: its queries, plus the server failures until the
     /// next request.
     pub fn events_per_request(&self) -> f64 {
-        let failures = self.outages.as_ref().map_or(0.0, |Disturbance { every, lasts }| {
+        let servers = f64::from(self.world.servers());
+        let failures = self.world.outages().map_or(0.0, |Disturbance { every, lasts }| {
             // A failure costs two events: one when the server goes down, and one when it comes back
             // up.
-            2.0 * self.servers.len() as f64 * self.gap_ns() / (every.mean() + lasts.mean())
+            2.0 * servers * self.gap_ns() / (every.mean() + lasts.mean())
         });
-        f64::from(self.shards) * (1.0 + failures)
+        f64::from(self.world.shards()) * (1.0 + failures)
     }
 
     /// Returns the world after the change as a separate experiment, or `None` if there is no
     /// change.
     ///
-    /// Its utilization is relative to the replicas after the change. Requests still arrive at the
-    /// rate that gives the requested utilization at the old speeds.
+    /// Its utilization is relative to the servers after the change. If their speeds change, requests
+    /// still arrive at the rate that gives the requested utilization at the old speeds.
     pub fn after(&self) -> Option<Self> {
-        let Change { service, jitter, servers, .. } = self.change.as_ref()?;
-        let mut after = Self {
-            service: service.clone(),
-            jitter: jitter.clone(),
-            servers: servers.clone(),
-            change: None,
-            ..self.clone()
-        };
-        // If the speeds do not change, the ratio is exactly 1, so not even the last digit of the
-        // gap changes.
-        after.utilization *= self.capacity() / after.capacity();
-        if let Some(surge) = self.shared.as_ref().and_then(|shared| shared.surge) {
-            after.utilization = surge.utilization;
+        self.world.change_at()?;
+        let mut after = Self { world: self.world.unchanged(), ..self.clone() };
+        match &self.world {
+            World::Shards(Shards { change, .. }) => {
+                let change = change.clone()?;
+                (after.service, after.jitter) = (change.service, change.jitter);
+                if let World::Shards(shards) = &mut after.world {
+                    shards.speeds = change.speeds;
+                }
+                // If the speeds do not change, the ratio is exactly 1, so not even the last digit
+                // of the gap changes.
+                after.utilization *= self.capacity() / after.capacity();
+            }
+            World::Shared(shared) => after.utilization = shared.surge.as_ref()?.utilization,
         }
         Some(after)
     }
@@ -207,9 +179,9 @@ impl Experiment {
     /// they arrive. The utilization includes the jitter of one copy per query.
     pub(crate) fn measured_load(&self) -> (f64, f64) {
         let of = |world: &Self| (world.gap_ns(), world.utilization_with_jitter());
-        let (Some(change), Some(after)) = (&self.change, self.after()) else { return of(self) };
-        let (from, to) = self.measured();
-        let before = (change.at.clamp(from, to) - from) as f64 / (to - from) as f64;
+        let Some((at, after)) = self.world.change_at().zip(self.after()) else { return of(self) };
+        let Range { start, end } = self.measured();
+        let before = (at.clamp(start, end) - start) as f64 / (end - start) as f64;
         let ((gap_before, load_before), (gap, load)) = (of(self), of(&after));
         // A utilization is relative to the product of the replicas' capacity and the length of the
         // period.
@@ -219,161 +191,10 @@ impl Experiment {
         (gap + (gap_before - gap) * before, load + (load_before - load) * share)
     }
 
-    /// Returns the first measured request, and the first one after the measured requests.
-    pub(crate) fn measured(&self) -> (u64, u64) {
-        (self.warm_up, self.requests)
+    /// Returns the measured requests.
+    pub(crate) fn measured(&self) -> Range<u64> {
+        self.warm_up..self.requests
     }
-}
-
-/// A run: an experiment, a candidate, and the number of the replication.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Setup<'a> {
-    pub(crate) experiment: &'a Experiment,
-    pub(crate) candidate: Candidate,
-    pub(crate) replication: u32,
-}
-
-impl Setup<'_> {
-    /// Returns the seed of a stream. It depends on the replication and the shard, but not on the
-    /// policy.
-    pub(crate) fn stream(&self, what: &[u8], shard: u32) -> u64 {
-        let (replication, shard) = (self.replication.to_le_bytes(), shard.to_le_bytes());
-        seed::stream(self.experiment.seed, &[what, &replication, &shard])
-    }
-
-    pub(crate) fn clock(&self) -> Clock {
-        let seed = self.stream(b"arrivals", u32::MAX);
-        Clock::new(&self.experiment.arrivals, self.experiment.gap_ns(), seed)
-    }
-
-    /// Returns J in the world of the candidate. There is no jitter for [`Candidate::O1`].
-    pub(crate) fn jitter(&self) -> Option<&Distribution> {
-        self.experiment.jitter.as_ref().filter(|_| !self.candidate.is_without_jitter())
-    }
-
-    /// Returns the usual maximum number of copies per query: one if nothing hedges and nothing
-    /// fails, otherwise two.
-    pub(crate) fn copies(&self) -> usize {
-        let hedges = self.candidate.policy().hedges();
-        if hedges || self.experiment.outages.is_some() { 2 } else { 1 }
-    }
-
-    /// Returns the calendars of a shard's servers. Empty if all servers always have speed 1.
-    pub(crate) fn calendars(&self, shard: u32) -> Vec<Calendar> {
-        let Experiment { servers, slowdown, .. } = self.experiment;
-        if slowdown.is_none() && servers.iter().all(|&speed| speed == 1.0) {
-            return Vec::new();
-        }
-        let of = |(server, &speed): (usize, &f64)| {
-            let seed = self.stream(b"speed", shard);
-            let seed = seed::stream(seed, &[&(server as u64).to_le_bytes()]);
-            Calendar::new(speed, slowdown.clone(), seed)
-        };
-        servers.iter().enumerate().map(of).collect()
-    }
-
-    /// Returns what the candidate needs of its servers and of the simulator.
-    pub(crate) fn needs(&self) -> Needs {
-        self.candidate.policy().needs()
-    }
-
-    /// Returns one learner per client, because clients do not share what they learn. Empty if the
-    /// policy does not learn.
-    pub(crate) fn learners(&self) -> Vec<Box<dyn Learner>> {
-        let clients = self.experiment.shared.as_ref().map_or(1, |shared| shared.clients);
-        (0..clients).filter_map(|_| self.candidate.policy().learner(&self.limits())).collect()
-    }
-
-    /// Returns how the stages of shared servers interrupt and stop jobs.
-    pub(crate) fn mechanism(&self, shared: &Shared) -> Mechanism {
-        let chunk_ns = if self.needs().finishing { NEVER_NS } else { shared.chunk_ns };
-        Mechanism { chunk_ns, stop_ns: self.experiment.cancel_ns }
-    }
-
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        match &self.experiment.shared {
-            Some(_) if self.is_oracle() => Ok(()),
-            // One client is enough for this check, because all clients are alike.
-            Some(shared) => {
-                let one = Shared { clients: 1, ..shared.clone() };
-                self.shared_cells(&one, None, 0).map(|_| ())
-            }
-            None if self.is_oracle() => Err(Error::Unfit {
-                policy: self.candidate.to_string(),
-                why: "it chooses among servers that clients share; add --servers".to_owned(),
-            }),
-            None if self.has_priorities() => self.check_priorities(),
-            None => self.drive(Probe),
-        }
-    }
-
-    /// Whether servers give copies different priorities. If so, each shard is a separate world
-    /// whose servers run the kernel's stage.
-    pub(crate) fn has_priorities(&self) -> bool {
-        self.candidate.policy().has_priorities()
-    }
-
-    fn check_priorities(&self) -> Result<(), Error> {
-        let Experiment { slowdown, outages, change, hint_error, servers, .. } = self.experiment;
-        let unusable = [
-            ("slowdown", slowdown.is_some()),
-            ("outage", outages.is_some()),
-            ("change", change.is_some()),
-            ("hint-error", hint_error.is_some()),
-            ("speeds", servers.iter().any(|&speed| speed != servers[0])),
-        ];
-        if let Some((name, _)) = unusable.iter().find(|(_, is_given)| *is_given) {
-            return Err(Error::Unfit {
-                policy: self.candidate.to_string(),
-                why: format!("servers with priorities are all alike and never fail; remove {name}"),
-            });
-        }
-        let shared = Shared::shard(servers.len() as u32);
-        self.shared_cells(&shared, None, 0).map(|_| ())
-    }
-
-    pub(crate) fn is_oracle(&self) -> bool {
-        self.candidate == Candidate::Oracle
-    }
-
-    pub(crate) fn drive<D: Driver>(&self, driver: D) -> Result<D::Output, Error> {
-        let Experiment { servers, slots, .. } = self.experiment;
-        let topology = Topology {
-            servers: vec![Server { slots: *slots }; servers.len()],
-            groups: vec![(0..servers.len() as u32).map(ServerId).collect()],
-        };
-        let driven = self.candidate.policy().drive(&topology, self.limits(), driver);
-        driven.map_err(|error| Error::Unfit {
-            policy: self.candidate.to_string(),
-            why: error.to_string(),
-        })
-    }
-
-    pub(crate) fn limits(&self) -> Limits {
-        let tuning = self.experiment.shared.as_ref().map_or_else(Tuning::default, |of| of.tuning);
-        Limits {
-            tuning,
-            // Queues at the servers can be as long as queues in front of them.
-            max_outstanding: Topology::MAX_GATE,
-            queue: self.experiment.queue,
-            timeout_ns: NEVER_NS,
-            attempt_timeout_ns: NEVER_NS,
-            cancel_timeout_ns: NEVER_NS,
-            cancel: true,
-            // The policies in the source documents have no hedge budget.
-            hedge_budget: 1.0,
-            eject_after: 0,
-            ..Limits::default()
-        }
-    }
-}
-
-struct Probe;
-
-impl Driver for Probe {
-    type Output = ();
-
-    fn drive<S: Scheduler + 'static>(self, _: impl FnMut(Rng) -> S) {}
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Means and percentiles, computed from histograms.
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::experiment::UNIT_NS;
 
@@ -19,12 +19,13 @@ pub(crate) fn histogram() -> Histogram<u64> {
 const SAMPLES_ABOVE: f64 = 10.0;
 
 /// The figures of a set of latencies: the mean and some percentiles.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figures {
     /// The mean, in the unit of the experiment.
     pub mean: Option<f64>,
     /// Percentiles, each with its figure in the unit of the experiment. The figure is `None` if
     /// fewer than ten samples are above the percentile.
+    #[serde(flatten, serialize_with = "by_name")]
     pub percentiles: Vec<(f64, Option<f64>)>,
 }
 
@@ -72,12 +73,12 @@ impl Figures {
     }
 }
 
-impl Serialize for Figures {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mean = std::iter::once(("mean".to_owned(), self.mean));
-        let percentiles = self.percentiles.iter().map(|&(p, figure)| (name(p), figure));
-        serializer.collect_map(mean.chain(percentiles))
-    }
+/// Writes percentiles as fields.
+pub(crate) fn by_name<S: Serializer>(
+    percentiles: &[(f64, Option<f64>)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(percentiles.iter().map(|&(p, figure)| (name(p), figure)))
 }
 
 /// Returns the name of a percentile in JSON, such as p50, or p999 for 99.9.

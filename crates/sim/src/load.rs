@@ -5,6 +5,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::figures::{Figures, histogram};
+use crate::world::{LoadWindows, Turn};
 
 /// The maximum number of windows for which the first server's queue is recorded. Later windows are
 /// dropped.
@@ -27,9 +28,17 @@ pub(crate) struct LoadTally {
     turn_ns: Option<u64>,
     window_ns: u64,
     most: u32,
-    /// For each further stage, the name, the busy time of its slots in ns, and the total time of
-    /// its slots in ns.
-    pub(crate) stages: Vec<(String, u128, u128)>,
+    pub(crate) stages: Vec<StageTally>,
+}
+
+/// The busy time of a further stage.
+#[derive(Clone, Debug)]
+pub(crate) struct StageTally {
+    pub(crate) name: String,
+    /// The busy time of its slots in ns.
+    pub(crate) busy_ns: u128,
+    /// The total time of its slots in ns.
+    pub(crate) capacity_ns: u128,
 }
 
 /// A window of the first server.
@@ -56,7 +65,8 @@ impl LoadTally {
         self.most = self.most.max(other.most);
         (self.sent, self.held) = (self.sent + other.sent, self.held + other.held);
         for (sum, other) in self.stages.iter_mut().zip(&other.stages) {
-            (sum.1, sum.2) = (sum.1 + other.1, sum.2 + other.2);
+            sum.busy_ns += other.busy_ns;
+            sum.capacity_ns += other.capacity_ns;
         }
     }
 
@@ -115,8 +125,9 @@ pub struct StageLoad {
 }
 
 impl StageLoad {
-    fn of((name, busy, capacity): &(String, u128, u128)) -> Self {
-        Self { name: name.clone(), busy: *busy as f64 / (*capacity).max(1) as f64 }
+    fn of(tally: &StageTally) -> Self {
+        let StageTally { name, busy_ns, capacity_ns } = tally;
+        Self { name: name.clone(), busy: *busy_ns as f64 / (*capacity_ns).max(1) as f64 }
     }
 }
 
@@ -176,12 +187,16 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
+    /// Measures the load of `servers`. The first `busy` of the `clients` are the busy ones.
     pub(crate) fn new(
         servers: u32,
-        window_ns: u64,
-        (busy, clients): (u32, u32),
-        (series, turn_ns): (bool, Option<u64>),
+        windows: LoadWindows,
+        busy: u32,
+        clients: u32,
+        turn: Option<Turn>,
     ) -> Self {
+        let LoadWindows { length_ns: window_ns, series } = windows;
+        let turn_ns = turn.map(|turn| turn.at_ns);
         let tally = LoadTally {
             windows: vec![(0, 0.0, 0.0); servers as usize],
             by_client: [histogram(), histogram()],

@@ -12,11 +12,10 @@ use serde::Serialize;
 use crate::candidate::Candidate;
 use crate::error::Error;
 use crate::experiment::UNIT_NS;
-use crate::figures::{Figures, histogram, name};
+use crate::figures::{Figures, by_name, histogram, name};
 use crate::load::ServerLoad;
-use crate::shard::Accuracy;
 use crate::stability::{self, Unstable};
-use crate::tally::{Tally, Windowed};
+use crate::tally::{Accuracy, Tally, Windowed};
 use crate::train::Trained;
 use curtail_stats::student;
 
@@ -194,7 +193,7 @@ impl Outcome {
             requests_failed: all.failed,
             queries_simulated: runs.len() as u64
                 * experiment.requests
-                * u64::from(experiment.shards),
+                * u64::from(experiment.world.shards()),
             elapsed_s,
             replications,
             histogram: all.requests,
@@ -218,7 +217,7 @@ impl Outcome {
 }
 
 /// The requests of one window, over all replications.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Window {
     /// The first request of the window, counted from the change.
     pub from: u64,
@@ -226,20 +225,8 @@ pub struct Window {
     pub requests: u64,
     /// The percentiles of their latencies, in the unit of the experiment. A figure is `None` if
     /// fewer than ten samples are above it.
+    #[serde(flatten, serialize_with = "by_name")]
     pub percentiles: Vec<(f64, Option<f64>)>,
-}
-
-impl Serialize for Window {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeMap as _;
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("from", &self.from)?;
-        map.serialize_entry("requests", &self.requests)?;
-        for &(p, figure) in &self.percentiles {
-            map.serialize_entry(&name(p), &figure)?;
-        }
-        map.end()
-    }
 }
 
 /// Returns the figures of each window, with percentiles if `known` is true.

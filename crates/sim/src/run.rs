@@ -9,11 +9,10 @@
 use curtail_kernel::hedge::{Learner, Record};
 use curtail_kernel::{Driver, Rng, Scheduler};
 
-use crate::experiment::Setup;
 use crate::net::SharedShard;
-use crate::part::Part;
+use crate::part::{Executed, Part};
+use crate::setup::Setup;
 use crate::shard::Shard;
-use crate::shared::Shared;
 use crate::sink::Sink;
 use crate::tally::{Tally, Windowed};
 use crate::train::Log;
@@ -47,20 +46,13 @@ pub(crate) fn replicate(
     logs: Vec<Log>,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Option<(Tally, Vec<Log>)> {
-    if let Some(shared) = &setup.experiment.shared {
-        let shard = SharedShard::new(setup, shared, 0).expect("checked before the run");
-        return Some((through(setup, &mut [shard], progress)?, logs));
-    }
-    if setup.has_priorities() {
-        let shared = Shared::shard(setup.experiment.servers.len() as u32);
-        let shard =
-            |index| SharedShard::new(setup, &shared, index).expect("checked before the run");
-        let mut shards: Vec<SharedShard> = (0..setup.experiment.shards).map(shard).collect();
-        let mut tally = through(setup, &mut shards, progress)?;
-        tally.load = None;
-        return Some((tally, logs));
-    }
-    setup.drive(Replication { setup, logs, progress }).expect("checked before the run")
+    let checked = "checked before the run";
+    let Some(shared) = setup.with_stages().expect(checked) else {
+        return setup.drive(Replication { setup, logs, progress }).expect(checked);
+    };
+    let shard = |index| SharedShard::new(setup, &shared, index).expect(checked);
+    let mut shards: Vec<SharedShard> = (0..setup.experiment.world.shards()).map(shard).collect();
+    Some((through(setup, &mut shards, progress)?, logs))
 }
 
 struct Replication<'a> {
@@ -76,7 +68,7 @@ impl Driver for Replication<'_> {
         let Self { setup, logs, progress } = self;
         let mut logs = logs.into_iter();
         let new = |index| Shard::new(setup, index, &mut cell, logs.next());
-        let mut shards: Vec<Shard<S>> = (0..setup.experiment.shards).map(new).collect();
+        let mut shards: Vec<Shard<S>> = (0..setup.experiment.world.shards()).map(new).collect();
         let tally = through(setup, &mut shards, progress)?;
         Some((tally, shards.into_iter().filter_map(|shard| shard.log).collect()))
     }
@@ -87,20 +79,21 @@ fn through(
     shards: &mut [impl Part],
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Option<Tally> {
-    let (from, to) = setup.experiment.measured();
+    let measured = setup.experiment.measured();
+    let (from, to) = (measured.start, measured.end);
+    let queries = setup.experiment.world.shards();
     let mut clock = setup.clock();
-    let mut sink = Sink::new(setup.experiment.shards, (from, to));
+    let mut sink = Sink::new(queries, measured);
     sink.tally.windows = setup.experiment.windows.map(Windowed::new);
     // The first request after the change, and the changed experiment.
-    let change = setup.experiment.change.as_ref().map(|change| change.at);
-    let turn = change.zip(setup.experiment.after());
+    let turn = setup.experiment.world.change_at().zip(setup.experiment.after());
     let slots = setup.experiment.slots_in_all();
     let borders = [0, 1, 2, 3, 4].map(|quarter| from + (quarter * (to - from)).div_ceil(4));
     let most_queries = MOST_QUERIES + slots;
     let mut times = vec![0; BLOCK as usize];
     let mut begun = Moment::default();
     let (mut learners, mut records) = (setup.learners(), Vec::new());
-    let queries = u64::from(setup.experiment.shards);
+    let queries = u64::from(queries);
     loop {
         let first = sink.requests.next();
         let most = match learners.len() {
@@ -184,11 +177,11 @@ struct Moment {
 impl Moment {
     fn of(now: u64, shards: &[impl Part], sink: &Sink) -> Self {
         let (mut busy_ns, mut useful_ns) = (0, sink.useful_ns);
-        for (ended, at_it) in shards.iter().map(|shard| shard.executed(now)) {
-            busy_ns += ended + at_it;
+        for Executed { ended_ns, running_ns } in shards.iter().map(|shard| shard.executed(now)) {
+            busy_ns += ended_ns + running_ns;
             // Copies that are still executing are counted as useful, because it is not known
             // whether their responses will be used.
-            useful_ns += at_it;
+            useful_ns += running_ns;
         }
         Self { now, busy_ns, useful_ns }
     }

@@ -1,5 +1,7 @@
 //! The sink of a run, to which shards report the outcomes of their queries.
 
+use std::ops::Range;
+
 use crate::requests::{Done, Requests};
 use crate::tally::Tally;
 
@@ -20,18 +22,17 @@ pub(crate) struct Sink {
     pub(crate) tally: Tally,
     /// The total execution time, in ns, of copies whose response was used, since the first request.
     pub(crate) useful_ns: u128,
-    /// The first measured request, and the first one after the measured requests.
-    measured: (u64, u64),
+    measured: Range<u64>,
 }
 
 impl Sink {
-    pub(crate) fn new(shards: u32, measured: (u64, u64)) -> Self {
+    pub(crate) fn new(shards: u32, measured: Range<u64>) -> Self {
         Self { requests: Requests::new(shards), tally: Tally::new(), useful_ns: 0, measured }
     }
 
     #[inline(always)]
     pub(crate) fn measures(&self, request: u64) -> bool {
-        (self.measured.0..self.measured.1).contains(&request)
+        self.measured.contains(&request)
     }
 
     #[inline(always)]
@@ -49,6 +50,12 @@ impl Sink {
         }
     }
 
+    /// Ends the run if a queue has overflowed.
+    pub(crate) fn overflowed(&mut self, has: bool) {
+        self.tally.queue_full |= has;
+        self.tally.overflowed |= has;
+    }
+
     pub(crate) fn failed(&mut self, request: u64) {
         self.requests.failed(request);
     }
@@ -61,7 +68,7 @@ impl Sink {
         while let Some(done) = self.requests.pop() {
             self.count(done);
         }
-        self.requests.oldest() < self.measured.1
+        self.requests.oldest() < self.measured.end
     }
 
     #[inline(always)]

@@ -10,10 +10,9 @@
 //! If the offered work exceeds the capacity of all servers, the experiment is unstable regardless
 //! of its runs, because a short run may look stable.
 
-use curtail_dist::Distribution;
 use curtail_kernel::Core;
 use curtail_kernel::hedge::AllCopies;
-use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+use serde::{Serialize, Serializer};
 
 use crate::candidate::Candidate;
 use crate::experiment::Experiment;
@@ -47,25 +46,31 @@ pub enum Unstable {
 }
 
 impl Unstable {
-    /// Returns the reason's name for programs, and its text for people.
-    #[must_use]
-    pub fn words(self) -> (&'static str, &'static str) {
+    /// Returns the reason's name for programs.
+    fn kind(self) -> &'static str {
         match self {
-            Self::Overload => ("overload", "more work arrives than the replicas can do"),
-            Self::QueueFull => ("queue-full", "a shard's queue was full; see --queue"),
-            Self::TooManyOpen => ("too-many-open", "too many requests are open at once"),
-            Self::Growth => ("growth", "queues grow without limit"),
+            Self::Overload => "overload",
+            Self::QueueFull => "queue-full",
+            Self::TooManyOpen => "too-many-open",
+            Self::Growth => "growth",
+        }
+    }
+
+    /// Returns the reason as text.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Overload => "more work arrives than the replicas can do",
+            Self::QueueFull => "a shard's queue was full; see --queue",
+            Self::TooManyOpen => "too many requests are open at once",
+            Self::Growth => "queues grow without limit",
         }
     }
 }
 
 impl Serialize for Unstable {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (kind, text) = self.words();
-        let mut verdict = serializer.serialize_struct("Unstable", 2)?;
-        verdict.serialize_field("kind", kind)?;
-        verdict.serialize_field("text", text)?;
-        verdict.end()
+        serializer.collect_map([("kind", self.kind()), ("text", self.text())])
     }
 }
 
@@ -89,7 +94,7 @@ pub(crate) fn judge(
 
 /// Whether the offered work exceeds the servers' capacity, before or after a change.
 fn is_overloaded(experiment: &Experiment, candidate: Candidate) -> bool {
-    let is_met = experiment.change.as_ref().is_none_or(|change| change.at > 0);
+    let is_met = experiment.world.change_at().is_none_or(|at| at > 0);
     (is_met && overloads(experiment, candidate))
         || experiment.after().is_some_and(|after| overloads(&after, candidate))
 }
@@ -98,14 +103,14 @@ fn is_overloaded(experiment: &Experiment, candidate: Candidate) -> bool {
 /// exceeds it in this sense, because it leaves no time to catch up after a burst. Constant arrivals
 /// are an exception, because they have no bursts.
 fn overloads(experiment: &Experiment, candidate: Candidate) -> bool {
-    let Experiment { slowdown, outages, arrivals, .. } = experiment;
     // The speed in slow intervals may be higher than the normal speed, and a server that fails
     // loses its work.
-    if slowdown.is_some() || outages.is_some() {
+    if experiment.world.is_disturbed() {
         return false;
     }
     let load = least_work(experiment, candidate) / experiment.capacity() / experiment.gap_ns();
-    let most = if *arrivals == Arrivals::Constant { 1.0 + ROUNDING } else { 1.0 - ROUNDING };
+    let most =
+        if experiment.arrivals == Arrivals::Constant { 1.0 + ROUNDING } else { 1.0 - ROUNDING };
     load > most
 }
 
@@ -115,7 +120,7 @@ fn overloads(experiment: &Experiment, candidate: Candidate) -> bool {
 /// jitter.
 fn least_work(experiment: &Experiment, candidate: Candidate) -> f64 {
     let service = experiment.service.mean();
-    let servers = experiment.servers.len().min(MOST_COPIES);
+    let servers = experiment.world.servers().min(Core::MOST_COPIES.into());
     let copies = match candidate {
         candidate if candidate.is_without_jitter() => return service,
         Candidate::Policy(policy) if policy.needs_cancellation() && !policy.pulls() => {
@@ -131,10 +136,8 @@ fn least_work(experiment: &Experiment, candidate: Candidate) -> f64 {
         }
         _ => 1,
     };
-    copies as f64 * (service + experiment.jitter.as_ref().map_or(0.0, Distribution::mean))
+    f64::from(copies) * (service + experiment.mean_jitter())
 }
-
-const MOST_COPIES: usize = Core::MOST_COPIES as usize;
 
 const ROUNDING: f64 = 1e-9;
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
+use serde::Serialize;
 
 use crate::experiment::Windows;
 use crate::figures::histogram;
 use crate::load::LoadTally;
-use crate::shard::Accuracy;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
@@ -97,6 +97,51 @@ impl Tally {
             (Some(load), Some(other)) => load.add(other),
             (load, other) => load.clone_from(other),
         }
+    }
+}
+
+/// The number of pre-emptions of one kind, and the number of those that were right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Share {
+    /// All pre-emptions.
+    pub all: u64,
+    /// The right pre-emptions.
+    pub right: u64,
+}
+
+/// The accuracy of pre-emptions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Accuracy {
+    /// All pre-emptions.
+    pub overall: Share,
+    /// Pre-emptions in which at least one copy has a hiccup and both copies started together.
+    pub together: Share,
+    /// Pre-emptions in which at least one copy has a hiccup and one copy started earlier.
+    pub apart: Share,
+}
+
+impl Share {
+    pub(crate) fn count(&mut self, right: bool) {
+        self.all += 1;
+        self.right += u64::from(right);
+    }
+
+    fn add(&mut self, other: Self) {
+        self.all += other.all;
+        self.right += other.right;
+    }
+
+    /// Returns the share of pre-emptions that were right, or `None` if there were no pre-emptions.
+    pub fn ratio(&self) -> Option<f64> {
+        (self.all > 0).then(|| self.right as f64 / self.all as f64)
+    }
+}
+
+impl Accuracy {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.overall.add(other.overall);
+        self.together.add(other.together);
+        self.apart.add(other.apart);
     }
 }
 

@@ -13,7 +13,7 @@ use curtail_report::chart::curves::{Axis, Curve, Curves, draw};
 use curtail_report::chart::frame::Caption;
 use curtail_report::page::{Page, escape, figure};
 use curtail_report::policy::{Look, look, policy};
-use curtail_sim::{Candidate, Outcome, ServerLoad, compare, total};
+use curtail_sim::{Candidate, Outcome, ServerLoad, Shared, World, compare, total};
 
 use crate::exit::Stop;
 use crate::out::write_page;
@@ -62,28 +62,30 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let Ready { mut experiment, candidates, percentiles, threads } =
         args.experiment.ready(POLICIES)?;
     if args.out.is_some() {
-        let Some(shared) = &mut experiment.shared else {
+        let World::Shared(Shared { load: Some(load), .. }) = &mut experiment.world else {
             let why = "--out draws the queue of a server that clients share: give --servers, too";
             return Err(Stop::BadInput(why.to_owned()));
         };
-        shared.series = true;
+        load.series = true;
     }
     let learns = |candidate: &Candidate| candidate.policy().rescues().is_some();
-    if experiment.hint_error.is_some() && !candidates.iter().any(learns) {
+    if experiment.world.hint_error().is_some() && !candidates.iter().any(learns) {
         say::aside("note: hint-error has no effect: only rescue uses hints");
     }
     let uses_slots = |candidate: &Candidate| {
         candidate.policy().gate() == Gate::Slots || candidate.policy().hedges()
     };
-    let has_own = experiment.shared.as_ref().is_some_and(|shared| shared.client_slots.is_some());
-    if has_own && !candidates.iter().any(uses_slots) {
+    let has_own = |shared: &Shared| shared.client_slots.is_some();
+    if matches!(&experiment.world, World::Shared(shared) if has_own(shared))
+        && !candidates.iter().any(uses_slots)
+    {
         say::aside("note: client-slots has no effect: none of the policies depends on slots");
     }
     let requests = total(&experiment, &candidates);
-    let (replicas, network) = (experiment.servers.len(), experiment.network.is_some());
-    let speed = match experiment.shared {
-        Some(_) => length::SHARED * threads as f64,
-        None => length::speed(&candidates, replicas, network, threads),
+    let (replicas, network) = (experiment.world.servers(), experiment.network.is_some());
+    let speed = match experiment.world {
+        World::Shared(_) => length::SHARED * threads as f64,
+        World::Shards(_) => length::speed(&candidates, replicas as usize, network, threads),
     };
     let events = requests as f64 * experiment.events_per_request();
     args.experiment.effort.check(events, speed, LESS)?;

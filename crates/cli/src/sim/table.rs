@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use curtail_report::number::{NONE, counted, latency, or_none, unit_words, with_interval};
 use curtail_report::table::Table;
-use curtail_sim::{Experiment, Outcome, Versus, Window};
+use curtail_sim::{Experiment, Outcome, Shards, Versus, Window, World};
 
 /// If replicas were busy for less than this fraction of the expected time, the run missed many of
 /// the long service times.
@@ -18,7 +18,7 @@ pub(super) fn render(experiment: &Experiment, outcomes: &[Outcome], percentiles:
     let mut table = Table::new(heads.chain(["copies", "busy", "wasted"].map(str::to_owned)));
     for outcome in outcomes {
         let Some(figures) = &outcome.request else {
-            let because = outcome.unstable_because.map_or("", |because| because.words().1);
+            let because = outcome.unstable_because.map_or("", |because| because.text());
             table.remark(&outcome.policy, format_args!("unstable: {because}"));
             continue;
         };
@@ -46,18 +46,21 @@ pub(super) fn render(experiment: &Experiment, outcomes: &[Outcome], percentiles:
 }
 
 fn heading(experiment: &Experiment) -> String {
-    let Experiment { shards, servers, slots, replications, requests, .. } = experiment;
+    let Experiment { world, slots, replications, requests, .. } = experiment;
     let of = if *slots == 1 { String::new() } else { format!(" of {slots} slots") };
     let unit = unit_words(if experiment.has_units { "ms" } else { "1" });
-    let change = experiment.change.as_ref().map_or(String::new(), |change| {
-        format!("From request {} on: {}\n", change.at, change.texts.join(", "))
+    let change = world.change_at().map_or(String::new(), |at| {
+        format!("From request {at} on: {}\n", world.change_texts().join(", "))
     });
-    let what = match &experiment.shared {
-        None => format!("{shards} × {}{of}", counted(servers.len(), "replica", "replicas")),
-        Some(shared) => format!(
+    let servers = world.servers() as usize;
+    let what = match world {
+        World::Shards(Shards { count, .. }) => {
+            format!("{count} × {}{of}", counted(servers, "replica", "replicas"))
+        }
+        World::Shared(shared) => format!(
             "{}, {}{of} in groups of {}",
             counted(shared.clients as usize, "client", "clients"),
-            counted(servers.len(), "server", "servers"),
+            counted(servers, "server", "servers"),
             shared.replicas
         ),
     };

@@ -114,7 +114,8 @@ pub fn play(script: &Script, wire: Wire) -> Result<Vec<Entry>, Stuck> {
 
 impl<'a> Conductor<'a> {
     async fn new(script: &'a Script, wire: Wire) -> Self {
-        let (kernel, log) = script.cell().expect("a script that was played before");
+        let kernel = script.cell().expect("a script that was played before");
+        let log = kernel.log();
         let door = Door::default();
         let mut replicas = Vec::new();
         for server in 0..script.servers {
@@ -124,7 +125,7 @@ impl<'a> Conductor<'a> {
         let timers = Timers::manual(&hand);
         Self {
             script,
-            cell: Cell::new(kernel, Http::new(replicas, Settings::default()), timers),
+            cell: Cell::new(Box::new(kernel), Http::new(replicas, Settings::default()), timers),
             hand,
             log,
             followed: 0,

@@ -153,7 +153,8 @@ async fn failures_are_retried_elsewhere_within_the_rules() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cost_hint_reaches_the_kernel() {
-    let (recorder, log) = Recorder::new(kernel("psq", 1, Limits::default()));
+    let recorder = Recorder::new(kernel("psq", 1, Limits::default()));
+    let log = recorder.log();
     let servers = Scripted::new(&[&[Act::Respond(1), Act::Respond(1)]]);
     let cell = Cell::new(Box::new(recorder), servers, Timers::tokio());
     let mut query = Query::new("known");

@@ -52,7 +52,7 @@ impl Hiccups {
         Self {
             probability,
             duration: if count > 0 { sum / f64::from(count) / UNIT_NS as f64 } else { 0.0 },
-            requests: 1.0 - (1.0 - probability).powf(f64::from(experiment.shards)),
+            requests: 1.0 - (1.0 - probability).powf(f64::from(experiment.world.shards())),
             lesser_of_two: Some(if all > 0.0 { lesser / all } else { 1.0 }),
         }
     }

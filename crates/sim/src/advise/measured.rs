@@ -7,8 +7,7 @@ use super::samples::{Found, find_hiccups};
 use super::sure::{blocks, resampled_by};
 use crate::bounds;
 use crate::error::Error;
-use crate::experiment::Experiment;
-use crate::experiment::UNIT_NS;
+use crate::experiment::{Experiment, UNIT_NS};
 use crate::parameters::Parameters;
 
 /// The minimum number of samples. Fewer samples would not show rare hiccups.
@@ -48,47 +47,34 @@ pub struct SampleSummary {
     pub assumes: &'static str,
 }
 
-/// Returns the experiment with these times, which come from `count` executions.
+/// Returns the experiment with these service times, which come from `count` executions.
 pub(super) fn with_times(
     parameters: &Parameters,
-    name: &str,
-    (service_ns, have_units): (Vec<f64>, bool),
+    service: Measured,
     count: usize,
     jitter: impl FnOnce() -> Result<Option<Distribution>, Error>,
 ) -> Result<Experiment, Error> {
-    let mut experiment = without_times(parameters, have_units)?;
-    enough(name, count)?;
-    let service = Distribution::from_samples(service_ns, have_units);
-    let service = service.filter(|made| made.mean() > 0.0);
-    experiment.service = service.ok_or_else(|| all_zero(name))?;
-    experiment.jitter = jitter()?;
-    experiment.has_units = have_units;
-    bounds::check(&experiment)?;
-    Ok(experiment)
-}
-
-/// Returns an experiment without its samples.
-fn without_times(parameters: &Parameters, have_units: bool) -> Result<Experiment, Error> {
+    let Measured { name, ns, have_units } = service;
     let mut parameters = parameters.clone();
     if have_units {
         // A placeholder for the samples. Its unit must match the units of the arrivals.
         parameters.service = "exp:1ms".to_owned();
     }
-    parameters.unbounded()
-}
-
-fn enough(name: &str, count: usize) -> Result<(), Error> {
-    if count >= FEWEST {
-        return Ok(());
+    let mut experiment = parameters.unbounded()?;
+    let bad = |why| Error::Samples { name: name.clone(), why };
+    if count < FEWEST {
+        let say = if count == 1 { " is" } else { "s are" };
+        let why = format!("{count} sample{say} too few for rare hiccups; use {FEWEST} or more");
+        return Err(bad(why));
     }
-    let say = if count == 1 { " is" } else { "s are" };
-    let why = format!("{count} sample{say} too few for rare hiccups; use {FEWEST} or more");
-    Err(Error::Samples { name: name.to_owned(), why })
-}
-
-fn all_zero(name: &str) -> Error {
-    let why = "all samples are zero; use service times".to_owned();
-    Error::Samples { name: name.to_owned(), why }
+    let service = Distribution::from_samples(ns, have_units);
+    let service = service.filter(|made| made.mean() > 0.0);
+    let all_zero = || bad("all samples are zero; use service times".to_owned());
+    experiment.service = service.ok_or_else(all_zero)?;
+    experiment.jitter = jitter()?;
+    experiment.has_units = have_units;
+    bounds::check(&experiment)?;
+    Ok(experiment)
 }
 
 impl Measured {
@@ -107,7 +93,8 @@ impl Measured {
         };
         let jitter =
             || jitter.map(|(probability, duration)| hiccups(probability, duration)).transpose();
-        let experiment = with_times(parameters, &name, (body, have_units), count, jitter)?;
+        let body = Self { name, ns: body, have_units };
+        let experiment = with_times(parameters, body, count, jitter)?;
         Ok((experiment, summary))
     }
 

@@ -25,14 +25,13 @@ mod times;
 
 use std::net::SocketAddr;
 
-use curtail_dist::Distribution;
 use curtail_kernel::hedge::{DELAYED, LAEDGE, Version};
 use curtail_kernel::{Arguments, Policy};
 use serde::Serialize;
 
 use crate::candidate::Candidate;
 use crate::compare::{PERCENTILES, compare};
-use crate::error::{Error, shown};
+use crate::error::{Error, shown, wrong};
 use crate::experiment::{Experiment, UNIT_NS, UtilizationOf};
 use crate::figures::Figures;
 use crate::outcome::Outcome;
@@ -255,7 +254,8 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
     let at = 1 + best(&outcomes[0], &outcomes[1..=hedgers.len()]);
     let best = &outcomes[at];
     let bound = candidates.len() - 1;
-    let compared = (&here, [&outcomes[0], best, &outcomes[bound]]);
+    let compared =
+        sure::Here { experiment: &here, outcomes: [&outcomes[0], best, &outcomes[bound]] };
     let Some(sure) = sure::sure(question, candidates[at], compared, &plan)? else {
         return Ok(None);
     };
@@ -306,8 +306,7 @@ pub fn advise(question: &Question<'_>, plan: &Plan<'_>) -> Result<Option<Advice>
 
 /// Whether P is negligible compared with J.
 fn is_mostly_jitter(experiment: &Experiment) -> bool {
-    let jitter = experiment.jitter.as_ref().map_or(0.0, Distribution::mean);
-    jitter > MOSTLY_JITTER * experiment.service.mean()
+    experiment.mean_jitter() > MOSTLY_JITTER * experiment.service.mean()
 }
 
 /// Returns the error for a load above the replicas' capacity.
@@ -321,11 +320,8 @@ fn overloaded(experiment: &Experiment, mostly_jitter: bool) -> Error {
         }
         false => "",
     };
-    Error::OutOfRange {
-        name: "utilization",
-        value: shown(experiment.utilization),
-        allowed: format!("less: {with}replicas would be busy {busy:.0} % of the time{fix}"),
-    }
+    let allowed = format!("less: {with}replicas would be busy {busy:.0} % of the time{fix}");
+    wrong("utilization", shown(experiment.utilization), allowed)
 }
 
 /// Returns the deployable policies that hedge.
@@ -379,16 +375,16 @@ fn sized(
     queries: f64,
 ) -> Experiment {
     let cost: f64 = candidates.iter().map(cost).sum();
-    let requests = queries / cost / f64::from(replications) / f64::from(experiment.shards);
+    let requests = queries / cost / f64::from(replications) / f64::from(experiment.world.shards());
     let requests = requests.clamp(*REQUESTS.start(), *REQUESTS.end());
     let most = (0.5 * requests).min(requests - 0.9 * REQUESTS.start());
-    let warm_up = (LEARNED / f64::from(experiment.shards)).min(most).max(0.1 * requests);
+    let warm_up = (LEARNED / f64::from(experiment.world.shards())).min(most).max(0.1 * requests);
     Experiment {
         requests: requests as u64,
         warm_up: warm_up as u64,
         replications,
         // Advice assumes that the service and its load do not change.
-        change: None,
+        world: experiment.world.unchanged(),
         windows: None,
         ..experiment.clone()
     }
@@ -426,7 +422,7 @@ struct Facts<'a> {
     /// The highest load of the curve.
     highest: f64,
     shards: u32,
-    replicas: usize,
+    replicas: u32,
     utilization: f64,
     /// Requests per second, if the times have units.
     rate: Option<f64>,
@@ -445,19 +441,19 @@ impl<'a> Facts<'a> {
         curve: &curve::Curve,
     ) -> Self {
         let experiment = question.experiment;
-        let jitter = experiment.jitter.as_ref().map_or(0.0, Distribution::mean);
         let copies = outcomes[1..=hedgers(question.cancel).len()].iter();
         Self {
             hiccups: Hiccups::of(experiment),
-            means: [experiment.service.mean(), jitter].map(|ns| ns / UNIT_NS as f64),
+            means: [experiment.service.mean(), experiment.mean_jitter()]
+                .map(|ns| ns / UNIT_NS as f64),
             of_total: experiment.utilization_of == UtilizationOf::Total,
             psq: &outcomes[0],
             best,
             bound: &outcomes[outcomes.len() - 1],
             stop_above: curve.stop_above,
             highest: curve.highest(),
-            shards: experiment.shards,
-            replicas: experiment.servers.len(),
+            shards: experiment.world.shards(),
+            replicas: experiment.world.servers(),
             utilization: experiment.utilization,
             rate: experiment.has_units.then(|| 1e9 / experiment.gap_ns()),
             cancel: question.cancel,

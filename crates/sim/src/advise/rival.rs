@@ -6,7 +6,6 @@
 //! replica with the fewest outstanding copies, and stop the slower copy if the replicas support
 //! that.
 
-use curtail_dist::Distribution;
 use curtail_kernel::Policy;
 use serde::Serialize;
 
@@ -42,11 +41,8 @@ pub struct Rival {
 /// Returns the delayed hedges that the replicas support.
 pub(super) fn rivals(experiment: &Experiment, cancel: bool) -> Result<Vec<Candidate>, Error> {
     let cleanup = if cancel { ":cc" } else { "" };
-    let jitter = experiment.jitter.as_ref().map_or(0.0, Distribution::mean);
-    let mean_ns = match is_mostly_jitter(experiment) {
-        true => experiment.service.mean() + jitter,
-        false => experiment.service.mean(),
-    };
+    let jitter = if is_mostly_jitter(experiment) { experiment.mean_jitter() } else { 0.0 };
+    let mean_ns = experiment.service.mean() + jitter;
     let fixed = DELAYS.map(|times| format!("{}ns", two_digits(times * mean_ns)));
     let delays = ["p95".to_owned()].into_iter().chain(fixed);
     let named = delays.map(|delay| {

@@ -112,14 +112,22 @@ pub(super) struct Sure {
     pub(super) p99_half: [Option<f64>; 3],
 }
 
-/// Computes the confidence. Returns `None` if it was stopped. `here` is the experiment at the given
-/// load. `outcomes` are its results for per-shard queuing, for `hedger`, and for the bound.
+/// The experiment at the given load.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Here<'a> {
+    pub(super) experiment: &'a Experiment,
+    /// Its results for per-shard queuing, for the policy that hedges, and for the bound.
+    pub(super) outcomes: [&'a Outcome; 3],
+}
+
+/// Computes the confidence in a policy that hedges. Returns `None` if it was stopped.
 pub(super) fn sure(
     question: &Question<'_>,
     hedger: Candidate,
-    (here, outcomes): (&Experiment, [&Outcome; 3]),
+    here: Here<'_>,
     plan: &Plan<'_>,
 ) -> Result<Option<Sure>, Error> {
+    let Here { experiment: here, outcomes } = here;
     let candidates = [SIMULATED[0], hedger, SIMULATED[2]];
     let worlds: Vec<Experiment> = question.resampled.iter().map(|of| world(question, of)).collect();
     let simulate = |at: usize| {

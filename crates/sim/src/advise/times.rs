@@ -152,7 +152,7 @@ impl Repeated {
         let count = j_ns.len();
         let jitter = Distribution::from_samples(j_ns, have_units);
         let jitter = jitter.filter(|made| made.mean() > 0.0);
-        with_times(parameters, &name, (p_ns, have_units), count, || Ok(jitter))
+        with_times(parameters, Measured { name, ns: p_ns, have_units }, count, || Ok(jitter))
     }
 
     /// See [`Times::resampled`]. Queries are drawn one by one, and executions in blocks.

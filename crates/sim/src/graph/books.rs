@@ -133,12 +133,14 @@ impl Book {
         }
     }
 
-    /// Counts a request that ended in the sample `at`, `took_ns` after it was sent.
+    /// Counts a request that ended in the sample `at`, `took_ns` after it was sent. `counts` states
+    /// whether it belongs to the counted period.
     pub fn ended(
         &mut self,
         at: usize,
         ending: Ending,
-        (took_ns, deadline_ns): (u64, u64),
+        took_ns: u64,
+        deadline_ns: u64,
         counts: bool,
     ) {
         let is_good = ending == Ending::Responded && took_ns <= deadline_ns;

@@ -18,6 +18,15 @@ struct Sender {
     sent: u64,
 }
 
+/// A request that a client is about to send.
+#[derive(Clone, Debug)]
+pub struct NewRequest {
+    /// The index of its workflow.
+    pub workflow: u32,
+    /// The generator of its draws.
+    pub rng: Pcg64Mcg,
+}
+
 /// All clients of a graph, numbered from 0.
 #[derive(Debug)]
 pub struct Senders {
@@ -63,12 +72,13 @@ impl Senders {
         (at < of.clients.until_ns).then_some(at)
     }
 
-    /// Returns the workflow and the generator of a sender's next request.
-    pub fn request(&mut self, sender: u32) -> (u32, Pcg64Mcg) {
+    /// Returns a sender's next request.
+    pub fn request(&mut self, sender: u32) -> NewRequest {
         let of = &mut self.senders[sender as usize];
         let number = of.sent.to_le_bytes();
         of.sent += 1;
-        (of.workflow, seed::rng(seed::stream(of.seed, &[b"request", &number])))
+        let rng = seed::rng(seed::stream(of.seed, &[b"request", &number]));
+        NewRequest { workflow: of.workflow, rng }
     }
 
     /// Returns the time of an open client's next request.

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::parallel::Plan;
 
 pub use books::{Book, Ending, Figures, Rates, Sample, ServiceOutcome, WorkflowOutcome};
-pub use clients::Senders;
+pub use clients::{NewRequest, Senders};
 pub use control::Control;
 pub use file::{
     ClientsFile, FaultFile, FaultKind, FluctuationFile, GraphFile, ResourceFile, ServiceFile,

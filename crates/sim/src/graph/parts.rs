@@ -12,6 +12,7 @@ use super::books::Ending;
 use super::guard::Guard;
 use super::plan::Plan;
 use super::spec::{Announces, Deadline, Graph, Workflow};
+use crate::pool::Pool;
 
 pub(super) const NONE: u32 = u32::MAX;
 /// The parent of a frame whose caller has died.
@@ -72,31 +73,14 @@ pub(super) struct Task {
     pub(super) requested: u64,
 }
 
-#[derive(Default)]
-pub(super) struct Jobs {
-    pub(super) tasks: Vec<Task>,
-    pub(super) free: Vec<u32>,
-}
-
-impl Jobs {
-    pub(super) fn add(&mut self, task: Task) -> JobId {
-        let job = self.free.pop().unwrap_or(self.tasks.len() as u32);
-        if job as usize == self.tasks.len() {
-            self.tasks.push(task);
-        }
-        self.tasks[job as usize] = task;
-        JobId(job)
-    }
-}
-
 pub(super) struct Instance {
     pub(super) service: u32,
     pub(super) process: Process,
     /// The initial process, for a restart.
     pub(super) blank: Process,
     pub(super) guard: Option<Box<dyn Guard>>,
-    /// By resource.
-    pub(super) jobs: Vec<Jobs>,
+    /// The sub-tasks of each resource.
+    pub(super) jobs: Vec<Pool<Task>>,
     /// The links to the called processes, by instance.
     pub(super) links: Vec<Option<InstanceId>>,
     /// The cells that pick the called processes, by service.

@@ -53,7 +53,7 @@ impl Plan {
         let mut at = 0;
         while at < plan.nodes.len() {
             let endpoint = &workflow.endpoints[endpoints[at] as usize];
-            let instance = route(graph, endpoint.service, (&workflow.name, partition), rng);
+            let instance = route(graph, endpoint.service, &workflow.name, partition, rng);
             let begin = plan.acts.len() as u32;
             for step in &endpoint.steps {
                 let act = match step {
@@ -124,7 +124,7 @@ impl Plan {
 }
 
 /// Chooses an instance of the service. Returns its index among all instances.
-fn route(graph: &Graph, service: u32, (name, partition): (&str, u32), rng: &mut Pcg64Mcg) -> u32 {
+fn route(graph: &Graph, service: u32, name: &str, partition: u32, rng: &mut Pcg64Mcg) -> u32 {
     let before = &graph.services[..service as usize];
     let first: u32 = before.iter().map(|service| service.instances).sum();
     let service = &graph.services[service as usize];

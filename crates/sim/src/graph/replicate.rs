@@ -26,7 +26,8 @@ pub struct Replicated {
 pub fn replicate(
     graph: &Graph,
     controls: &[Control],
-    (seed, replications): (u64, u32),
+    seed: u64,
+    replications: u32,
     plan: &Plan<'_>,
 ) -> Option<Vec<Replicated>> {
     let jobs = controls.len() * replications as usize;

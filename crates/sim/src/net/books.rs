@@ -3,15 +3,14 @@
 use curtail_kernel::stage::Priority;
 use curtail_kernel::{Action, CopyId, Feedback, QueryId, Role, ServerId, ShedReason, StartReason};
 
-use super::{Rest, ToServer};
+use super::{Repair, Rest, ToServer};
 use crate::agenda::NEVER;
 use crate::experiment::JitterOf;
+use crate::pool::Pool;
 use crate::sink::{Answered, Sink};
 
-#[derive(Default)]
 pub(super) struct Client {
-    pub(super) queries: Vec<QueryState>,
-    pub(super) free: Vec<u32>,
+    pub(super) queries: Pool<QueryState>,
     /// The number of the copy in each of the cell's slots.
     pub(super) copies: Vec<u32>,
     pub(super) deadline_ns: u64,
@@ -71,10 +70,13 @@ impl Rest {
     pub(super) fn act(&mut self, now: u64, client: u32, action: &Action, sink: &mut Sink) {
         match *action {
             Action::Start { copy, query, server, role, why } => {
-                let QueryState { request, .. } =
-                    self.clients[client as usize].queries[query.index()];
-                if role == Role::Primary && request != REPAIR && sink.measures(request) {
-                    self.meter.sent(why == StartReason::Queue);
+                let QueryState { request, .. } = self.clients[client as usize].queries[query.0];
+                if role == Role::Primary
+                    && request != REPAIR
+                    && sink.measures(request)
+                    && let Some(meter) = &mut self.meter
+                {
+                    meter.sent(why == StartReason::Queue);
                 }
                 self.start(now, client, copy, query, server, role);
             }
@@ -82,11 +84,8 @@ impl Rest {
             Action::Stop { copy: id, .. } => self.stop(now, client, id),
             Action::Fail { query, .. } => self.fail(client, query, sink),
             Action::Shed { query, why } => {
-                let repairs =
-                    self.clients[client as usize].queries[query.index()].request == REPAIR;
-                let is_full = why == ShedReason::QueueFull && !repairs;
-                sink.tally.queue_full |= is_full;
-                sink.tally.overflowed |= is_full;
+                let repairs = self.clients[client as usize].queries[query.0].request == REPAIR;
+                sink.overflowed(why == ShedReason::QueueFull && !repairs);
                 self.fail(client, query, sink);
             }
             Action::Probe { server } => self.probe(now, client, server),
@@ -97,7 +96,7 @@ impl Rest {
 
     fn stop(&mut self, now: u64, client: u32, id: CopyId) {
         let copy = self.clients[client as usize].copies[id.slot as usize];
-        if !self.path.is_at_client(self.copies[copy as usize].stage) {
+        if !self.path.is_at_client(self.copies[copy].stage) {
             return self.requests.send(now, ToServer::Stop { copy, client, id });
         }
         if self.purge(now, copy) {
@@ -115,7 +114,7 @@ impl Rest {
         role: Role,
     ) {
         let of = &mut self.clients[client as usize];
-        let state = &mut of.queries[query.index()];
+        let state = &mut of.queries[query.0];
         let jitter_ns = match (&self.jitter, state.copies) {
             (None, _) => 0.0,
             (Some((_, JitterOf::Query)), _) => state.jitter_ns[0],
@@ -125,9 +124,10 @@ impl Rest {
         state.copies += 1;
         if state.repairs && role == Role::Primary {
             state.repairs = false;
-            self.repairs.push((state.group, server, state.work_ns));
+            let (group, work_ns) = (state.group, state.work_ns);
+            self.repairs.push(Repair { group, taken: server, work_ns });
         }
-        let copy = Copy {
+        let number = self.copies.add(Copy {
             id,
             client,
             query: query.0,
@@ -141,13 +141,8 @@ impl Rest {
             work_ns: state.work_ns + jitter_ns,
             began_ns: NEVER,
             feedback: Feedback::default(),
-        };
-        let number = self.free.pop().unwrap_or(self.copies.len() as u32);
-        if number as usize == self.copies.len() {
-            self.copies.push(copy);
-        }
-        self.copies[number as usize] = copy;
-        if self.wants.stops {
+        });
+        if self.stops {
             if of.copies.len() <= id.slot as usize {
                 of.copies.resize(id.slot as usize + 1, 0);
             }
@@ -158,9 +153,9 @@ impl Rest {
 
     fn answer(&mut self, now: u64, client: u32, query: QueryId, sink: &mut Sink) {
         let of = &mut self.clients[client as usize];
-        of.free.push(query.0);
+        of.queries.free(query.0);
         self.open -= 1;
-        let QueryState { request, arrived_ns, copies, served_ns, .. } = of.queries[query.index()];
+        let QueryState { request, arrived_ns, copies, served_ns, .. } = of.queries[query.0];
         if request == REPAIR {
             return;
         }
@@ -168,17 +163,17 @@ impl Rest {
         let useful_ns = self.service_ns;
         let latency_ns = now - arrived_ns;
         let waited_ns = served_ns - arrived_ns;
-        if sink.measures(request) {
-            self.meter.answered(client, latency_ns);
+        if let Some(meter) = self.meter.as_mut().filter(|_| sink.measures(request)) {
+            meter.answered(client, latency_ns);
         }
         sink.answered(Answered { request, latency_ns, waited_ns, useful_ns, copies });
     }
 
     fn fail(&mut self, client: u32, query: QueryId, sink: &mut Sink) {
         let of = &mut self.clients[client as usize];
-        of.free.push(query.0);
+        of.queries.free(query.0);
         self.open -= 1;
-        let request = of.queries[query.index()].request;
+        let request = of.queries[query.0].request;
         if request != REPAIR {
             sink.failed(request);
         }
@@ -186,9 +181,9 @@ impl Rest {
 
     /// Records a response. The service of the query began with this copy or an earlier one.
     pub(super) fn record_response(&mut self, number: u32) -> Feedback {
-        let Copy { client, query, request, began_ns, feedback, .. } = self.copies[number as usize];
+        let Copy { client, query, request, began_ns, feedback, .. } = self.copies[number];
         self.service_ns = feedback.service_ns;
-        let query = &mut self.clients[client as usize].queries[query as usize];
+        let query = &mut self.clients[client as usize].queries[query];
         // The query's id may belong to another query by now.
         if query.request == request {
             query.served_ns = query.served_ns.min(began_ns);

@@ -2,10 +2,11 @@
 
 use curtail_dist::seed;
 use curtail_kernel::stage::Priority;
+use curtail_queueing::models::{erlang_c, mmk};
 
-use super::servers::{Ended, Servers};
+use super::servers::{Ended, Servers, Stages};
 use crate::agenda::NEVER;
-use crate::shared::Mechanism;
+use crate::world::Speed;
 
 const UNIT: f64 = 1e6;
 
@@ -16,8 +17,10 @@ fn exp(rng: &mut rand_pcg::Pcg64Mcg, mean: f64) -> f64 {
 /// Returns the mean sojourn of the jobs of each priority. The jobs arrive at these rates and take
 /// exponential times with mean 1.
 fn sojourns(slots: u32, rates: [f64; 2], chunk_ns: u64, seed: u64) -> [f64; 2] {
-    let mechanism = Mechanism { chunk_ns, stop_ns: 0 };
-    let mut servers = Servers::new((1, slots, 1_000_000), (1.0, None), mechanism, 1);
+    let speed = Speed::Constant(1.0);
+    let stages =
+        Stages { count: 1, slots, queue: 1_000_000, chunk_ns, stop_ns: 0, speed, changing: 0 };
+    let mut servers = Servers::new(stages, 1);
     let mut rng = seed::rng(seed);
     let mut next = rates.map(|rate| exp(&mut rng, 1.0 / rate));
     let (mut arrived, mut sums, mut counts) = (Vec::new(), [0.0; 2], [0.0; 2]);
@@ -35,7 +38,7 @@ fn sojourns(slots: u32, rates: [f64; 2], chunk_ns: u64, seed: u64) -> [f64; 2] {
         let priority = [Priority::High, Priority::Low][class];
         let copy = arrived.len() as u32;
         arrived.push((class, now));
-        servers.arrive(now, 0, (copy, exp(&mut rng, 1.0)), priority).expect("there is room");
+        servers.arrive(now, 0, copy, exp(&mut rng, 1.0), priority).expect("there is room");
         next[class] += exp(&mut rng, 1.0 / rates[class]);
     }
     [sums[0] / counts[0], sums[1] / counts[1]]
@@ -54,17 +57,6 @@ fn assert_agrees(slots: u32, rates: [f64; 2], chunk_ns: u64, truth: [f64; 2]) {
     }
 }
 
-/// The probability that a job waits in M/M/k (Erlang C). The load is in units of servers.
-fn erlang_c(slots: u32, load: f64) -> f64 {
-    let (mut term, mut sum) = (1.0, 0.0);
-    for k in 0..slots {
-        sum += term;
-        term *= load / f64::from(k + 1);
-    }
-    let waits = term * f64::from(slots) / (f64::from(slots) - load);
-    waits / (sum + waits)
-}
-
 const HIGH: f64 = 0.5;
 const LOW: f64 = 0.3;
 
@@ -76,7 +68,7 @@ fn with_preemption_the_second_class_does_not_delay_the_first() {
     // single class.
     for slots in [2, 4] {
         let k = f64::from(slots);
-        let sojourn = |rate: f64| 1.0 + erlang_c(slots, rate) / (k - rate);
+        let sojourn = |rate: f64| mmk(rate, 1.0, slots).expect("stable").sojourn.mean();
         let (high, both) = (HIGH * k, (HIGH + LOW) * k);
         let second = (both * sojourn(both) - high * sojourn(high)) / (LOW * k);
         assert_agrees(slots, [high, LOW * k], 0, [sojourn(high), second]);
@@ -90,7 +82,7 @@ fn without_preemption_the_first_class_waits_only_for_running_jobs() {
         let k = f64::from(slots);
         // Cobham's formula: the residual work of the running jobs, divided by the share of capacity
         // that this class and the higher ones leave free.
-        let residual = erlang_c(slots, (HIGH + LOW) * k) * all * k / (k * all);
+        let residual = erlang_c((HIGH + LOW) * k, slots).expect("stable");
         let waits = [residual / (k * one), residual / (k * one * all)];
         assert_agrees(slots, [HIGH * k, LOW * k], NEVER, waits.map(|wait| 1.0 + wait));
     }

@@ -6,8 +6,8 @@ use curtail_dist::{Distribution, seed};
 use rand_core::Rng as _;
 use rand_pcg::Pcg64Mcg;
 
-use crate::experiment::Setup;
-use crate::shared::{Shared, Skew};
+use crate::setup::Setup;
+use crate::world::{Shared, Skew, Surge};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NewRequest {
@@ -35,18 +35,15 @@ pub(super) struct Demand {
 }
 
 impl Demand {
-    pub(super) fn new(
-        (clients, servers): (u32, u32),
-        setup: &Setup<'_>,
-        (shared, shard): (&Shared, u32),
-    ) -> Self {
+    pub(super) fn new(setup: &Setup<'_>, shared: &Shared, shard: u32) -> Self {
+        let Shared { clients, servers, .. } = *shared;
         let busy = shared.demand.map_or((clients, 1.0), |Skew { clients: share, demand }| {
             ((f64::from(clients) * share).round().clamp(1.0, f64::from(clients)) as u32, demand)
         });
         let stream = |what: &[u8]| seed::rng(setup.stream(what, shard));
         Self {
             clients,
-            groups: shared.rings(servers),
+            groups: shared.rings(),
             servers,
             busy,
             repair: shared.repair,
@@ -57,9 +54,12 @@ impl Demand {
         }
     }
 
-    /// Sets the number of busy clients and their share of the demand.
-    pub(super) fn skew(&mut self, clients: u32, demand: f64) {
-        self.busy = (clients, demand);
+    /// Raises the demand of the first clients. The rest of the demand comes equally from all
+    /// clients, as before.
+    pub(super) fn rise(&mut self, surge: &Surge) {
+        let before = surge.before / surge.utilization;
+        let share = 1.0 - before + before * f64::from(surge.clients) / f64::from(self.clients);
+        self.busy = (surge.clients, share);
     }
 
     /// Returns the number of busy clients, or the number of all clients if they are alike.

@@ -20,31 +20,32 @@ mod cells;
 #[cfg(test)]
 mod classes;
 mod demand;
-mod oracle;
 mod path;
 mod servers;
 
 use curtail_kernel::hedge::{Record, Snapshot};
 use curtail_kernel::{
-    Arrive, CopyId, Event, GroupId, Heaps, Outcome, Policy, Probed, QueryId, Scheduler, ServerId,
-    Timestamp,
+    Arrive, CopyId, Event, GroupId, Heaps, NEVER_NS, Outcome, Policy, Probed, QueryId, Scheduler,
+    ServerId, Timestamp,
 };
 
 use crate::agenda::NEVER;
+use crate::candidate::Candidate;
 use crate::draws::Draws;
 use crate::error::Error;
-use crate::experiment::{JitterOf, Setup};
-use crate::load::{LoadTally, Meter};
+use crate::experiment::{Experiment, JitterOf};
+use crate::load::{LoadTally, Meter, StageTally};
 use crate::mail::Lane;
-use crate::part::Part;
-use crate::script::RESPONSE_BYTES;
-use crate::shared::{Shared, Turn};
+use crate::part::{Executed, Part, Wants};
+use crate::pool::Pool;
+use crate::setup::Setup;
 use crate::sink::Sink;
+use crate::world::{Shared, Surge, Turn};
 use books::{Client, Copy, QueryState, REPAIR};
+use cells::Scores;
 use demand::{Demand, NewRequest};
-use oracle::Scores;
 use path::Path;
-use servers::Servers;
+use servers::{Servers, Stages};
 
 /// The clients, the servers, and the messages between them.
 pub(crate) struct SharedShard {
@@ -52,6 +53,7 @@ pub(crate) struct SharedShard {
     /// The next deadline of each client's cell.
     timers: Heaps<u64>,
     demand: Demand,
+    surge: Option<Surge>,
     /// The pending change of the first server's speed.
     turn: Option<Turn>,
     /// The time of the last arrival.
@@ -65,19 +67,18 @@ struct Rest {
     clients: Vec<Client>,
     /// The stages of servers, followed by those of the path behind them.
     servers: Servers,
-    stages: u32,
     path: Path,
     /// Draws the J of third and further copies.
     jitter: Option<(Draws, JitterOf)>,
-    /// Open copies by number. The number also identifies the copy's job.
-    copies: Vec<Copy>,
-    free: Vec<u32>,
+    /// Open copies.
+    copies: Pool<Copy>,
     requests: Lane<ToServer>,
     responses: Lane<ToClient>,
     wants: Wants,
-    /// Read repairs that are about to begin: the query's group, the server that already reads it,
-    /// and its work.
-    repairs: Vec<(u32, ServerId, f64)>,
+    /// Whether copies may be cancelled. If so, it must be possible to find them by id.
+    stops: bool,
+    /// Read repairs that are about to begin.
+    repairs: Vec<Repair>,
     /// The copies that have stopped at their client. The client's cell has not received the event
     /// yet.
     stopped: Vec<u32>,
@@ -90,18 +91,18 @@ struct Rest {
     overflowed: bool,
     /// The execution time of the copy whose response is being handled.
     service_ns: u64,
-    meter: Meter,
+    /// Measures the load, if it is reported.
+    meter: Option<Meter>,
     scores: Option<Scores>,
 }
 
+/// A read repair.
 #[derive(Clone, Copy)]
-struct Wants {
-    starts: bool,
-    forecasts: bool,
-    feedback: bool,
-    bytes: bool,
-    /// Whether copies may be cancelled. If so, it must be possible to find them by id.
-    stops: bool,
+struct Repair {
+    group: u32,
+    /// The server that already reads it.
+    taken: ServerId,
+    work_ns: f64,
 }
 
 enum ToServer {
@@ -133,60 +134,53 @@ enum ToClient {
 impl SharedShard {
     /// Creates the servers that clients share, or those of the shard with this index.
     pub(crate) fn new(setup: &Setup<'_>, shared: &Shared, shard: u32) -> Result<Self, Error> {
-        let experiment = setup.experiment;
-        let (servers, clients) = (experiment.servers.len() as u32, shared.clients);
+        let Experiment { slots, queue, network, cancel_ns, jitter_of, .. } = setup.experiment;
+        let Shared { servers, clients, replicas, turn, .. } = *shared;
         let stream = |what: &[u8]| setup.stream(what, shard);
-        let scores = setup.is_oracle().then(|| Scores::new(servers as usize));
-        let cells = setup.shared_cells(shared, scores.as_ref(), shard)?;
-        let base = if shared.speed.is_some() { 1.0 } else { experiment.servers[0] };
+        let is_oracle = setup.candidate == Candidate::Oracle;
+        let scores = is_oracle.then(|| Scores::new(servers as usize));
+        let cells = setup.shared_cells(shared, shard..shard + clients, scores.as_ref())?;
         let lane_rng = |name: &[u8]| curtail_dist::seed::rng(stream(name));
-        let network = experiment.network.as_ref();
-        let demand = Demand::new((clients, servers), setup, (shared, shard));
-        let busy = shared.surge.map_or(demand.busy(), |surge| surge.clients);
-        let (path, stages) = Path::new(&shared.hops, (servers, clients), stream);
-        let shape = (stages, experiment.slots, experiment.queue);
-        let speeds = (base, shared.speed.map(|speed| (speed, servers)));
-        let meter = Meter::new(
-            servers,
-            shared.window_ns,
-            (busy, clients),
-            (shared.series, shared.turn.map(|turn| turn.at_ns)),
-        );
-        let jitter_of = experiment.jitter_of;
+        let network = network.as_ref();
+        let demand = Demand::new(setup, shared, shard);
+        let busy = shared.surge.as_ref().map_or(demand.busy(), |surge| surge.clients);
+        let path = Path::new(shared, stream);
+        let (policy, needs) = (setup.candidate.policy(), setup.needs());
+        let stages = Stages {
+            count: path.stages,
+            slots: *slots,
+            queue: *queue,
+            chunk_ns: if needs.finishing { NEVER_NS } else { shared.chunk_ns },
+            stop_ns: *cancel_ns,
+            speed: shared.speed,
+            changing: servers,
+        };
+        let client = |_| Client { queries: Pool::new(), copies: Vec::new(), deadline_ns: NEVER };
         let rest = Rest {
-            policy: setup.candidate.policy(),
-            clients: (0..clients)
-                .map(|_| Client { deadline_ns: NEVER, ..Client::default() })
-                .collect(),
-            servers: Servers::new(shape, speeds, setup.mechanism(shared), stream(b"speed")),
-            stages,
+            policy,
+            clients: (0..clients).map(client).collect(),
+            servers: Servers::new(stages, stream(b"speed")),
             path,
-            jitter: setup.jitter().map(|_| (Draws::new(setup, shard), jitter_of)),
-            copies: Vec::new(),
-            free: Vec::new(),
+            jitter: setup.jitter().map(|_| (Draws::new(setup, shard), *jitter_of)),
+            copies: Pool::new(),
             requests: Lane::new(network, lane_rng(b"to servers")),
             responses: Lane::new(shared.noise.as_ref().or(network), lane_rng(b"to clients")),
-            wants: Wants {
-                starts: setup.needs().starts,
-                forecasts: setup.needs().forecasts,
-                stops: setup.candidate.policy().hedges(),
-                feedback: cells.iter().any(|cell| cell.needs().feedback),
-                bytes: cells.iter().any(|cell| cell.needs().bytes),
-            },
+            wants: Wants::new(&needs, &cells[0].needs()),
+            stops: policy.hedges(),
             repairs: Vec::new(),
             stopped: Vec::new(),
             count: servers,
-            rings: shared.rings(servers),
-            replicas: shared.replicas,
+            rings: shared.rings(),
+            replicas,
             open: 0,
             overflowed: false,
             service_ns: 0,
-            meter,
+            meter: shared.load.map(|windows| Meter::new(servers, windows, busy, clients, turn)),
             scores,
         };
-        let (timers, turn) = (Heaps::new(1), shared.turn);
-        let mut shard = Self { cells, timers, demand, turn, now: 0, rest };
-        if let Some(Turn { before, .. }) = shared.turn {
+        let (timers, surge) = (Heaps::new(1), shared.surge.clone());
+        let mut shard = Self { cells, timers, demand, surge, turn, now: 0, rest };
+        if let Some(Turn { before, .. }) = turn {
             let down = Event::ServerDown { server: ServerId(0) };
             for cell in shard.cells.iter_mut().filter(|_| before == 0.0) {
                 cell.handle(Timestamp(0), &down);
@@ -243,11 +237,7 @@ impl SharedShard {
 
     fn begin_query(&mut self, now: u64, client: u32, query: QueryState, sink: &mut Sink) {
         let of = &mut self.rest.clients[client as usize];
-        let id = of.free.pop().unwrap_or(of.queries.len() as u32);
-        if id as usize == of.queries.len() {
-            of.queries.push(query);
-        }
-        of.queries[id as usize] = query;
+        let id = of.queries.add(query);
         self.rest.open += 1;
         let arrive = Arrive::new(QueryId(id), GroupId(query.group));
         self.feed(now, client, &Event::Arrive(arrive), sink);
@@ -267,8 +257,8 @@ impl SharedShard {
                 self.timers.insert(0, deadline_ns, client);
             }
         }
-        while let Some((group, taken, work_ns)) = self.rest.repairs.pop() {
-            self.repair(now, client, group, (taken, work_ns), sink);
+        while let Some(repair) = self.rest.repairs.pop() {
+            self.repair(now, client, repair, sink);
         }
         while let Some(number) = self.rest.stopped.pop() {
             self.end_copy(now, Some((number, false)), sink);
@@ -277,14 +267,8 @@ impl SharedShard {
 
     /// Starts read repairs at the other servers of a group. Each server forms a separate group,
     /// numbered after the rings.
-    fn repair(
-        &mut self,
-        now: u64,
-        client: u32,
-        group: u32,
-        (taken, work_ns): (ServerId, f64),
-        sink: &mut Sink,
-    ) {
+    fn repair(&mut self, now: u64, client: u32, repair: Repair, sink: &mut Sink) {
+        let Repair { group, taken, work_ns } = repair;
         let Rest { count, rings, replicas, .. } = self.rest;
         for server in (0..replicas).map(|member| (group + member) % count) {
             // Do not read from a server that is down, because no client would wait for its
@@ -320,23 +304,16 @@ impl SharedShard {
     /// Ends a copy that has returned to its client, either done or stopped.
     fn end_copy(&mut self, now: u64, ended: Option<(u32, bool)>, sink: &mut Sink) {
         let Some((number, is_done)) = ended else { return };
-        let Copy { id: copy, client, .. } = self.rest.copies[number as usize];
+        let Copy { id: copy, client, .. } = self.rest.copies[number];
         if is_done {
             let feedback = self.rest.record_response(number);
-            if self.rest.wants.feedback {
-                let cell = &mut self.cells[client as usize];
-                let actions = cell.handle(Timestamp(now), &Event::Feedback { copy, feedback });
-                debug_assert!(actions.is_empty(), "it starts and ends nothing");
-            }
-            if self.rest.wants.bytes {
-                let size = Event::Received { copy, bytes: RESPONSE_BYTES };
-                self.cells[client as usize].handle(Timestamp(now), &size);
-            }
+            let cell = &mut *self.cells[client as usize];
+            self.rest.wants.report(cell, now, copy, feedback);
             self.feed(now, client, &Event::Finished { copy, outcome: Outcome::Good }, sink);
         } else {
             self.feed(now, client, &Event::Stopped { copy }, sink);
         }
-        self.rest.free.push(number);
+        self.rest.copies.free(number);
     }
 }
 
@@ -349,22 +326,17 @@ impl Part for SharedShard {
         }
         if let Some(&last) = times.last() {
             self.now = last;
-            self.rest.meter.block(last, sink.measures(first));
+            if let Some(meter) = &mut self.rest.meter {
+                meter.block(last, sink.measures(first));
+            }
         }
-        sink.tally.queue_full |= self.rest.overflowed;
-        sink.tally.overflowed |= self.rest.overflowed;
+        sink.overflowed(self.rest.overflowed);
     }
 
-    fn change(&mut self, to: &Setup<'_>, _: u64, now: u64, sink: &mut Sink) {
+    fn change(&mut self, _: &Setup<'_>, _: u64, now: u64, sink: &mut Sink) {
         self.advance(now, sink);
-        let shared = to.experiment.shared.as_ref();
-        if let Some((shared, surge)) = shared.and_then(|shared| Some((shared, shared.surge?))) {
-            // The additional demand comes from the first clients. The rest of the demand comes
-            // equally from all clients, as before.
-            let before = surge.before / surge.utilization;
-            let share =
-                1.0 - before + before * f64::from(surge.clients) / f64::from(shared.clients);
-            self.demand.skew(surge.clients, share);
+        if let Some(surge) = &self.surge {
+            self.demand.rise(surge);
         }
     }
 
@@ -373,18 +345,22 @@ impl Part for SharedShard {
     }
 
     fn load(&self) -> Option<LoadTally> {
-        let Rest { servers, path, stages, meter, .. } = &self.rest;
-        let mut tally = meter.tally().clone();
-        for (name, range) in path.stages(*stages) {
+        let Rest { servers, path, meter, .. } = &self.rest;
+        let mut tally = meter.as_ref()?.tally().clone();
+        for (name, range) in path.stages() {
             let slots = range.len() as u128 * servers.slots();
-            let (ended, running) = servers.busy_ns(self.now, range);
-            tally.stages.push((name.to_owned(), ended + running, slots * u128::from(self.now)));
+            let Executed { ended_ns, running_ns } = servers.executed(self.now, range);
+            tally.stages.push(StageTally {
+                name: name.to_owned(),
+                busy_ns: ended_ns + running_ns,
+                capacity_ns: slots * u128::from(self.now),
+            });
         }
         Some(tally)
     }
 
-    fn executed(&self, now: u64) -> (u128, u128) {
-        self.rest.servers.busy_ns(now, 0..self.rest.count as usize)
+    fn executed(&self, now: u64) -> Executed {
+        self.rest.servers.executed(now, 0..self.rest.count as usize)
     }
 
     fn publish(&mut self, client: usize, into: &mut Vec<Record>) {

@@ -6,6 +6,8 @@
 //! neither prioritizes nor purges. If a copy is purged while such a stage holds it, the copy leaves
 //! the path when the stage is done.
 
+use std::ops::Range;
+
 use curtail_dist::seed;
 use curtail_kernel::stage::Priority;
 use curtail_kernel::{Probed, ServerId, Timestamp};
@@ -13,7 +15,7 @@ use curtail_kernel::{Probed, ServerId, Timestamp};
 use super::books::{Copy, ON_ITS_WAY};
 use super::servers::Ended;
 use super::{Rest, ToClient, ToServer};
-use crate::shared::Hop;
+use crate::world::{Hop, Shared};
 
 /// A further stage of the path. There is one instance after each server, or one before each client.
 pub(super) struct Further {
@@ -23,46 +25,43 @@ pub(super) struct Further {
     stream: u64,
 }
 
-/// The further stages, in order: first those of servers, then those of clients.
-pub(super) struct Path(Vec<Further>);
+pub(super) struct Path {
+    /// The further stages, in order: first those of servers, then those of clients.
+    further: Vec<Further>,
+    /// The total number of stages, including those of the servers.
+    pub(super) stages: u32,
+}
 
 impl Path {
-    /// Creates the path. Also returns the total number of stages, including those of the servers.
-    pub(super) fn new(
-        hops: &[Hop],
-        (servers, clients): (u32, u32),
-        stream: impl Fn(&[u8]) -> u64,
-    ) -> (Self, u32) {
-        let mut base = servers;
-        let mut further = Vec::new();
-        for (hop, index) in hops.iter().zip(1_u32..) {
+    pub(super) fn new(shared: &Shared, stream: impl Fn(&[u8]) -> u64) -> Self {
+        let mut path = Self { further: Vec::new(), stages: shared.servers };
+        for (hop, index) in shared.hops.iter().zip(1_u32..) {
             let stream = seed::stream(stream(b"stage"), &[&index.to_le_bytes()]);
-            further.push(Further { hop: hop.clone(), base, stream });
-            base += if hop.at_client { clients } else { servers };
+            path.further.push(Further { hop: hop.clone(), base: path.stages, stream });
+            path.stages += if hop.at_client { shared.clients } else { shared.servers };
         }
-        (Self(further), base)
+        path
     }
 
     /// Returns, for each further stage of the path, its name and the indexes of its instances.
-    /// `end` is the total number of stages.
-    pub(super) fn stages(&self, end: u32) -> impl Iterator<Item = (&str, std::ops::Range<usize>)> {
-        let ends = self.0.iter().skip(1).map(|further| further.base).chain([end]);
-        let range = |(of, end): (&Further, u32)| of.base as usize..end as usize;
-        self.0.iter().zip(ends).map(move |(of, end)| (&*of.hop.name, range((of, end))))
+    pub(super) fn stages(&self) -> impl Iterator<Item = (&str, Range<usize>)> {
+        let ends = self.further.iter().skip(1).map(|further| further.base).chain([self.stages]);
+        let stages = self.further.iter().zip(ends);
+        stages.map(|(of, end)| (&*of.hop.name, of.base as usize..end as usize))
     }
 
     /// Returns the stage that follows `stage` on the same side, if there is one. Stage 0 is the
     /// server's own.
     fn next(&self, stage: u32, at_client: bool) -> Option<&Further> {
-        self.0.get(stage as usize).filter(|next| next.hop.at_client == at_client)
+        self.further.get(stage as usize).filter(|next| next.hop.at_client == at_client)
     }
 
     fn purges(&self, stage: u32) -> bool {
-        stage == 0 || self.0[stage as usize - 1].hop.prioritizes
+        stage == 0 || self.further[stage as usize - 1].hop.prioritizes
     }
 
     pub(super) fn is_at_client(&self, stage: u32) -> bool {
-        stage > 0 && self.0[stage as usize - 1].hop.at_client
+        stage > 0 && self.further[stage as usize - 1].hop.at_client
     }
 }
 
@@ -80,14 +79,16 @@ impl Rest {
         match self.requests.take() {
             None => {}
             Some(ToServer::Deliver(number)) => {
-                let Copy { server, work_ns, priority, purged, .. } = self.copies[number as usize];
+                let Copy { server, work_ns, priority, purged, .. } = self.copies[number];
                 if purged {
                     return self.responses.send(now, ToClient::Stopped(number));
                 }
-                if !self.enter(now, number, server, (work_ns, priority)) {
+                if !self.enter(now, number, server, work_ns, priority) {
                     self.responses.send(now, ToClient::Stopped(number));
                 }
-                self.meter.received(now, server, self.servers.outstanding(server));
+                if let Some(meter) = &mut self.meter {
+                    meter.received(now, server, self.servers.outstanding(server));
+                }
                 self.score(server);
             }
             Some(ToServer::Probe { client, server }) => {
@@ -96,7 +97,7 @@ impl Rest {
                 self.responses.send(now, ToClient::Probed { client, probed });
             }
             Some(ToServer::Stop { copy: number, client, id }) => {
-                let copy = self.copies[number as usize];
+                let copy = self.copies[number];
                 // Otherwise the copy has ended, and its number belongs to another copy.
                 if (copy.client, copy.id) == (client, id) && self.purge(now, number) {
                     self.responses.send(now, ToClient::Stopped(number));
@@ -106,20 +107,14 @@ impl Rest {
     }
 
     /// Adds a copy to a stage. Returns false if the stage refuses it.
-    fn enter(
-        &mut self,
-        now: u64,
-        number: u32,
-        at: u32,
-        (work_ns, priority): (f64, Priority),
-    ) -> bool {
-        let Ok(job) = self.servers.arrive(now, at, (number, work_ns), priority) else {
+    fn enter(&mut self, now: u64, number: u32, at: u32, work_ns: f64, priority: Priority) -> bool {
+        let Ok(job) = self.servers.arrive(now, at, number, work_ns, priority) else {
             // The high-priority queue has the same limit as the clients' queues, so its overflow
             // ends the run.
             self.overflowed |= priority == Priority::High;
             return false;
         };
-        let copy = &mut self.copies[number as usize];
+        let copy = &mut self.copies[number];
         (copy.at, copy.job) = (at, job);
         self.begin(now);
         true
@@ -127,8 +122,8 @@ impl Rest {
 
     /// Purges a copy that is no longer needed. Returns whether it left immediately.
     pub(super) fn purge(&mut self, now: u64, number: u32) -> bool {
-        let Copy { at, job, stage, server, .. } = self.copies[number as usize];
-        self.copies[number as usize].purged = true;
+        let Copy { at, job, stage, server, .. } = self.copies[number];
+        self.copies[number].purged = true;
         let leaves =
             at != ON_ITS_WAY && self.path.purges(stage) && self.servers.purge(now, at, job, number);
         if leaves {
@@ -146,7 +141,7 @@ impl Rest {
         let (number, is_done) = match ended {
             Ended::Nothing => return None,
             Ended::Done { copy, feedback } => {
-                let of = &mut self.copies[copy as usize];
+                let of = &mut self.copies[copy];
                 if of.stage == 0 {
                     of.feedback = feedback;
                 }
@@ -163,8 +158,8 @@ impl Rest {
     /// Moves a copy that has left a stage to the next one on its side, or to its client. If the
     /// copy ends at its client, returns it, and whether it is done rather than stopped.
     fn advance_copy(&mut self, now: u64, number: u32, is_done: bool) -> Option<(u32, bool)> {
-        let Copy { stage, purged, .. } = self.copies[number as usize];
-        self.copies[number as usize].at = ON_ITS_WAY;
+        let Copy { stage, purged, .. } = self.copies[number];
+        self.copies[number].at = ON_ITS_WAY;
         let is_at_client = self.path.is_at_client(stage);
         let (goes_on, is_done) = match self.path.next(stage, is_at_client) {
             // A legacy stage has run the copy to completion. The copy is purged here.
@@ -185,7 +180,7 @@ impl Rest {
     /// Handles a response at its client. Returns `None` if the response still has to pass through a
     /// stage there. Otherwise, returns the copy. The boolean is false if a stage refused the copy.
     pub(super) fn receive_response(&mut self, now: u64, number: u32) -> Option<(u32, bool)> {
-        if self.path.next(self.copies[number as usize].stage, true).is_none() {
+        if self.path.next(self.copies[number].stage, true).is_none() {
             return Some((number, true));
         }
         if self.step(now, number, true) { None } else { Some((number, false)) }
@@ -194,19 +189,19 @@ impl Rest {
     /// Moves a copy to the next stage of its path on this side. Returns false if the stage refuses
     /// it.
     fn step(&mut self, now: u64, number: u32, at_client: bool) -> bool {
-        let copy = &mut self.copies[number as usize];
+        let copy = &mut self.copies[number];
         let next = self.path.next(copy.stage, at_client).expect("there is one");
         copy.stage += 1;
         let at = next.base + if at_client { copy.client } else { copy.server };
         let priority = if next.hop.prioritizes { copy.priority } else { Priority::High };
         let work_ns = next.work_ns(copy.request);
-        self.enter(now, number, at, (work_ns, priority))
+        self.enter(now, number, at, work_ns, priority)
     }
 
     /// Records that copies have begun at a stage.
     fn begin(&mut self, now: u64) {
         while let Some(number) = self.servers.begun.pop() {
-            let of = &mut self.copies[number as usize];
+            let of = &mut self.copies[number];
             if of.stage != 0 {
                 continue;
             }

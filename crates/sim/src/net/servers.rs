@@ -11,8 +11,29 @@ use curtail_kernel::{Feedback, Timestamp};
 use rand_core::Rng as _;
 use rand_pcg::Pcg64Mcg;
 
-use crate::agenda::{Agenda, NEVER};
-use crate::shared::{Fluctuation, Mechanism};
+use crate::agenda::{Agenda, Due, NEVER};
+use crate::part::Executed;
+use crate::pool::Pool;
+use crate::world::Speed;
+
+/// The stages to create.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stages {
+    pub(super) count: u32,
+    /// Slots per stage.
+    pub(super) slots: u32,
+    /// The maximum number of waiting jobs per stage.
+    pub(super) queue: u32,
+    /// Interval, in ns, at which a low-priority job can be interrupted, counted from the time at
+    /// which it began to run. The value 0 means that it can be interrupted at any time.
+    pub(super) chunk_ns: u64,
+    /// The time that it takes to stop a running job, in ns.
+    pub(super) stop_ns: u64,
+    pub(super) speed: Speed,
+    /// The number of stages whose speed changes, if it does. They come first. The others have speed
+    /// 1.
+    pub(super) changing: u32,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Job {
@@ -40,10 +61,7 @@ struct Running {
 struct Server {
     stage: Stage,
     speed: f64,
-    /// Jobs by number.
-    jobs: Vec<Job>,
-    /// Job numbers that can be reused.
-    free: Vec<u32>,
+    jobs: Pool<Job>,
 }
 
 /// The outcome of a job that was due.
@@ -58,9 +76,10 @@ pub(super) enum Ended {
 }
 
 pub(super) struct Servers {
+    stages: Stages,
     servers: Vec<Server>,
+    /// Slots per stage.
     slots: usize,
-    mechanism: Mechanism,
     /// For each slot, the time at which its job ends or can be interrupted for a waiting job. The
     /// slots of a stage are adjacent.
     ends: Agenda,
@@ -68,9 +87,6 @@ pub(super) struct Servers {
     running: Vec<Running>,
     /// Copies that began in the last call.
     pub(super) begun: Vec<u32>,
-    /// The way in which speeds change, and the number of servers whose speed changes. These servers
-    /// come first.
-    fluctuation: Option<(Fluctuation, u32)>,
     rng: Pcg64Mcg,
     next_change: u64,
     /// For each stage, the time that its slots have spent on jobs that have ended.
@@ -78,28 +94,27 @@ pub(super) struct Servers {
 }
 
 impl Servers {
-    pub(super) fn new(
-        (count, slots, room): (u32, u32, u32),
-        (speed, fluctuation): (f64, Option<(Fluctuation, u32)>),
-        mechanism: Mechanism,
-        seed: u64,
-    ) -> Self {
+    pub(super) fn new(stages: Stages, seed: u64) -> Self {
+        let Stages { count, slots, queue, chunk_ns, speed, .. } = stages;
         let stage = || {
-            let stage = Stage::new(slots, room);
-            if mechanism.chunk_ns == 0 { stage.preemptive() } else { stage }
+            let stage = Stage::new(slots, queue);
+            if chunk_ns == 0 { stage.preemptive() } else { stage }
         };
-        let server = |_| Server { stage: stage(), speed, jobs: Vec::new(), free: Vec::new() };
+        let (base, next_change) = match speed {
+            Speed::Constant(base) => (base, NEVER),
+            Speed::Changing { .. } => (1.0, 0),
+        };
+        let server = |_| Server { stage: stage(), speed: base, jobs: Pool::new() };
         let all = count as usize * slots as usize;
         let mut servers = Self {
+            stages,
             servers: (0..count).map(server).collect(),
             slots: slots as usize,
-            mechanism,
             ends: Agenda::new(all),
             running: vec![Running::default(); all],
             begun: Vec::new(),
-            fluctuation,
             rng: seed::rng(seed),
-            next_change: if fluctuation.is_some() { 0 } else { NEVER },
+            next_change,
             busy_ns: vec![0; count as usize],
         };
         servers.change(0);
@@ -110,7 +125,7 @@ impl Servers {
     /// none is running.
     #[inline(always)]
     pub(super) fn next_end(&self) -> u64 {
-        self.ends.first().0
+        self.ends.first().at
     }
 
     #[inline(always)]
@@ -143,19 +158,16 @@ impl Servers {
         &mut self,
         now: u64,
         server: u32,
-        (copy, work_ns): (u32, f64),
+        copy: u32,
+        work_ns: f64,
         priority: Priority,
     ) -> Result<u32, Refused> {
         let of = &mut self.servers[server as usize];
-        let job = of.free.pop().unwrap_or(of.jobs.len() as u32);
-        if job as usize == of.jobs.len() {
-            of.jobs.push(Job::default());
-        }
-        of.jobs[job as usize] = Job { copy, left: work_ns, stopping: false };
+        let job = of.jobs.add(Job { copy, left: work_ns, stopping: false });
         self.begun.clear();
         if let Err(refused) = of.stage.dispatch(Timestamp(now), JobId(job), Metadata::of(priority))
         {
-            of.free.push(job);
+            of.jobs.free(job);
             return Err(refused);
         }
         self.schedule(now, server as usize);
@@ -180,7 +192,7 @@ impl Servers {
             }
             let JobId(name) = scheduled.job;
             let of = &self.servers[server];
-            let job = of.jobs[name as usize];
+            let job = of.jobs[name];
             let is_low = of.stage.priority(scheduled.job) == Priority::Low;
             let end = end(now, job.left, of.speed);
             self.running[slot] = Running { name, job, since: now, begun: now, end, is_low };
@@ -189,7 +201,7 @@ impl Servers {
                 self.begun.push(job.copy);
             }
         }
-        let waits = self.mechanism.chunk_ns != 0 && self.servers[server].stage.could_yield();
+        let waits = self.stages.chunk_ns != 0 && self.servers[server].stage.could_yield();
         if waits {
             self.request_yield(now, server);
         }
@@ -205,7 +217,7 @@ impl Servers {
     /// Makes each low-priority job stop at the end of its current chunk, because another job is
     /// waiting for a slot.
     fn request_yield(&mut self, now: u64, server: usize) {
-        let chunk = self.mechanism.chunk_ns;
+        let chunk = self.stages.chunk_ns;
         for slot in self.slots_of(server) {
             let Running { begun, end, is_low, job, .. } = self.running[slot];
             if self.ends.due(slot) != NEVER && is_low && !job.stopping {
@@ -222,14 +234,14 @@ impl Servers {
         let server = slot / self.slots;
         let of = &mut self.servers[server];
         let left = (job.left - (now - since) as f64 * of.speed).max(0.0);
-        of.jobs[name as usize] = Job { left, ..job };
+        of.jobs[name] = Job { left, ..job };
         self.busy_ns[server] += u128::from(now - begun);
         self.ends.set(slot, NEVER);
     }
 
     /// Handles the first due slot. Returns its stage and the outcome of its job.
     pub(super) fn end_first(&mut self, now: u64) -> Option<(u32, Ended)> {
-        let (at, slot) = self.ends.first();
+        let Due { at, place: slot } = self.ends.first();
         if at == NEVER {
             return None;
         }
@@ -255,7 +267,7 @@ impl Servers {
         let at = slot / self.slots;
         let server = &mut self.servers[at];
         let feedback = server.stage.finish(Timestamp(now), JobId(name)).expect("it runs");
-        server.free.push(name);
+        server.jobs.free(name);
         self.busy_ns[at] += u128::from(now - begun);
         self.ends.set(slot, NEVER);
         self.schedule(now, at);
@@ -268,20 +280,20 @@ impl Servers {
         self.begun.clear();
         let of = &mut self.servers[server as usize];
         // The number may belong to another job or to no job yet.
-        if of.jobs.get(job as usize).is_none_or(|of| of.copy != copy) {
+        if of.jobs.get(job).is_none_or(|of| of.copy != copy) {
             return false;
         }
         match of.stage.purge(JobId(job)) {
             Purged::NotHere => false,
             Purged::Waited => {
-                of.free.push(job);
+                of.jobs.free(job);
                 true
             }
             Purged::Runs => {
                 let runs =
                     |&slot: &usize| self.ends.due(slot) != NEVER && self.running[slot].name == job;
                 let slot = self.slots_of(server as usize).find(runs).expect("it has a slot");
-                let stop_ns = self.mechanism.stop_ns;
+                let stop_ns = self.stages.stop_ns;
                 if stop_ns == 0 {
                     self.leave(now, slot);
                 } else if !self.running[slot].job.stopping {
@@ -310,20 +322,19 @@ impl Servers {
         self.slots as u128
     }
 
-    /// Returns two times in ns: the time that the slots of these stages have spent on jobs that
-    /// have ended, and the time that they have spent on running jobs.
-    pub(super) fn busy_ns(&self, now: u64, stages: std::ops::Range<usize>) -> (u128, u128) {
+    /// Returns the time that the slots of these stages have spent on jobs.
+    pub(super) fn executed(&self, now: u64, stages: std::ops::Range<usize>) -> Executed {
         let slots = stages.start * self.slots..stages.end * self.slots;
         let running = slots.filter(|&slot| self.ends.due(slot) != NEVER);
         let running = running.map(|slot| u128::from(now.saturating_sub(self.running[slot].begun)));
-        (self.busy_ns[stages].iter().sum(), running.sum())
+        Executed { ended_ns: self.busy_ns[stages].iter().sum(), running_ns: running.sum() }
     }
 
     /// Draws a speed for every server that fluctuates.
     pub(super) fn change(&mut self, now: u64) {
-        let Some((Fluctuation { factor, period_ns }, count)) = self.fluctuation else { return };
+        let Speed::Changing { factor, period_ns } = self.stages.speed else { return };
         self.next_change = now + period_ns;
-        for at in 0..count as usize {
+        for at in 0..self.stages.changing as usize {
             let fast = self.rng.next_u64() >> 63 == 1;
             self.set_speed(now, at, if fast { factor } else { 1.0 });
         }
@@ -360,12 +371,21 @@ fn end(now: u64, work_ns: f64, speed: f64) -> u64 {
 mod tests {
     use super::*;
 
-    const AT_ONCE: Mechanism = Mechanism { chunk_ns: 0, stop_ns: 0 };
+    const ONE: Stages = Stages {
+        count: 1,
+        slots: 1,
+        queue: 9,
+        chunk_ns: 0,
+        stop_ns: 0,
+        speed: Speed::Constant(1.0),
+        changing: 0,
+    };
     const HIGH: Priority = Priority::High;
     const LOW: Priority = Priority::Low;
 
-    fn one(slots: u32, mechanism: Mechanism) -> Servers {
-        Servers::new((1, slots, 9), (1.0, None), mechanism, 1)
+    fn busy(servers: &Servers, now: u64) -> [u128; 2] {
+        let Executed { ended_ns, running_ns } = servers.executed(now, 0..1);
+        [ended_ns, running_ns]
     }
 
     fn done(copy: u32, queue: u32, service_ns: u64) -> Option<(u32, Ended)> {
@@ -374,11 +394,11 @@ mod tests {
 
     #[test]
     fn remaining_work_continues_at_the_new_speed() {
-        let mut servers = one(2, AT_ONCE);
-        servers.arrive(0, 0, (5, 100.0), HIGH).expect("it runs");
-        servers.arrive(10, 0, (2, 30.0), HIGH).expect("it runs");
+        let mut servers = Servers::new(Stages { slots: 2, ..ONE }, 1);
+        servers.arrive(0, 0, 5, 100.0, HIGH).expect("it runs");
+        servers.arrive(10, 0, 2, 30.0, HIGH).expect("it runs");
         assert_eq!(servers.begun, [2]);
-        let waits = servers.arrive(10, 0, (7, 40.0), HIGH).expect("it waits");
+        let waits = servers.arrive(10, 0, 7, 40.0, HIGH).expect("it waits");
         assert_eq!((servers.begun.len(), servers.next_end()), (0, 40));
         servers.set_speed(20, 0, 2.0);
         assert_eq!(servers.next_end(), 30, "20 of 30 are left");
@@ -388,28 +408,28 @@ mod tests {
         assert_eq!(servers.next_end(), 60, "80 of 100 were left at 20");
         assert!(!servers.purge(55, 0, waits, 7), "it is gone");
         assert!(servers.purge(55, 0, 0, 5) && !servers.purge(55, 0, 0, 5));
-        assert_eq!((servers.next_end(), servers.busy_ns(60, 0..1)), (NEVER, (20 + 20 + 55, 0)));
+        assert_eq!((servers.next_end(), busy(&servers, 60)), (NEVER, [20 + 20 + 55, 0]));
     }
 
     #[test]
     fn a_duplicate_gives_way_at_once_and_goes_on_where_it_was() {
-        let mut servers = one(1, AT_ONCE);
-        servers.arrive(0, 0, (1, 100.0), LOW).expect("it runs");
-        servers.arrive(30, 0, (2, 50.0), HIGH).expect("it runs");
+        let mut servers = Servers::new(ONE, 1);
+        servers.arrive(0, 0, 1, 100.0, LOW).expect("it runs");
+        servers.arrive(30, 0, 2, 50.0, HIGH).expect("it runs");
         assert_eq!((&servers.begun[..], servers.next_end()), (&[2][..], 80));
         assert_eq!(servers.end_first(80), done(2, 0, 50));
         assert!(servers.begun.is_empty(), "it has begun before");
         assert_eq!(servers.next_end(), 150, "70 of 100 were left");
         assert_eq!(servers.end_first(150), done(1, 0, 100));
-        assert_eq!(servers.busy_ns(150, 0..1), (150, 0));
+        assert_eq!(busy(&servers, 150), [150, 0]);
     }
 
     #[test]
     fn between_chunks_it_gives_way_and_without_chunks_never() {
         for (chunk_ns, first) in [(40, 40), (u64::MAX, 100)] {
-            let mut servers = one(1, Mechanism { chunk_ns, stop_ns: 0 });
-            servers.arrive(0, 0, (1, 100.0), LOW).expect("it runs");
-            servers.arrive(10, 0, (2, 50.0), HIGH).expect("it waits");
+            let mut servers = Servers::new(Stages { chunk_ns, ..ONE }, 1);
+            servers.arrive(0, 0, 1, 100.0, LOW).expect("it runs");
+            servers.arrive(10, 0, 2, 50.0, HIGH).expect("it waits");
             assert_eq!(servers.next_end(), first);
             let is_done = first == 100;
             let ended = servers.end_first(first);
@@ -422,8 +442,8 @@ mod tests {
 
     #[test]
     fn stopping_takes_time_and_happens_once() {
-        let mut servers = one(1, Mechanism { chunk_ns: 0, stop_ns: 5 });
-        let job = servers.arrive(0, 0, (1, 100.0), HIGH).expect("it runs");
+        let mut servers = Servers::new(Stages { stop_ns: 5, ..ONE }, 1);
+        let job = servers.arrive(0, 0, 1, 100.0, HIGH).expect("it runs");
         assert!(!servers.purge(10, 0, job, 1) && !servers.purge(12, 0, job, 1));
         assert_eq!(servers.next_end(), 15);
         assert_eq!(servers.end_first(15), Some((0, Ended::Stopped { copy: 1 })));
@@ -432,10 +452,10 @@ mod tests {
 
     #[test]
     fn a_duplicate_that_is_stopping_stops_after_it_was_pre_empted() {
-        let mut servers = one(1, Mechanism { chunk_ns: 0, stop_ns: 10 });
-        let job = servers.arrive(0, 0, (1, 100.0), LOW).expect("it runs");
+        let mut servers = Servers::new(Stages { stop_ns: 10, ..ONE }, 1);
+        let job = servers.arrive(0, 0, 1, 100.0, LOW).expect("it runs");
         assert!(!servers.purge(20, 0, job, 1));
-        servers.arrive(24, 0, (2, 50.0), HIGH).expect("it runs");
+        servers.arrive(24, 0, 2, 50.0, HIGH).expect("it runs");
         assert_eq!(servers.end_first(74), done(2, 0, 50));
         assert_eq!(servers.next_end(), 80, "6 of 10 were left");
         assert_eq!(servers.end_first(80), Some((0, Ended::Stopped { copy: 1 })));

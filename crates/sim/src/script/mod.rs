@@ -42,16 +42,14 @@ mod record;
 use curtail_kernel::hedge::Snapshot;
 use curtail_kernel::{Limits, NEVER_NS, Policy, Scheduler, Topology, rng};
 
+pub use crate::part::RESPONSE_BYTES;
 pub use record::{Entry, Log, Note, Recorder};
 
-use crate::error::Error;
+use crate::error::{Error, wrong};
 use crate::shard::Shard;
 
 /// Limit on the times of steps and copies, so that the clock can represent the sum of all times.
 const MOST_NS: u64 = 1 << 60;
-
-/// The size of every simulated response in bytes, because the simulator has no model of sizes.
-pub const RESPONSE_BYTES: u64 = 64;
 
 /// A scenario for one cell whose servers all serve one group.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,14 +103,13 @@ pub enum What {
 }
 
 impl Script {
-    /// Returns the cell of the script, and the log of its future events and actions.
-    pub fn cell(&self) -> Result<(Box<dyn Scheduler>, Log), Error> {
+    /// Returns the cell of the script. It records its events and actions.
+    pub fn cell(&self) -> Result<Recorder, Error> {
         let topology = Topology::replicated(self.servers, self.slots);
         let cell = self.policy.build(&topology, self.limits, rng(self.seed));
         let mut cell = cell.map_err(|error| self.unfit(&error.to_string()))?;
         cell.adopt(&self.learned);
-        let (recorder, log) = Recorder::new(cell);
-        Ok((Box::new(recorder), log))
+        Ok(Recorder::new(cell))
     }
 
     fn unfit(&self, why: &str) -> Error {
@@ -148,12 +145,8 @@ impl Script {
                     arrived += 1;
                 }
                 What::Leave(_) if arrived == 0 => {
-                    let allowed = "a query that has arrived; none has".to_owned();
-                    return Err(Error::OutOfRange {
-                        name: "a step",
-                        value: "leave".into(),
-                        allowed,
-                    });
+                    let allowed = "a query that has arrived; none has";
+                    return Err(wrong("a step", "leave", allowed));
                 }
                 What::Leave(query) => within("a query that leaves", query.into(), 0, arrived - 1)?,
                 What::Up(server)
@@ -173,13 +166,14 @@ fn within(name: &'static str, value: u64, least: u64, most: u64) -> Result<(), E
         return Ok(());
     }
     let allowed = format!("a number from {least} to {most}");
-    Err(Error::OutOfRange { name, value: value.to_string(), allowed })
+    Err(wrong(name, value.to_string(), allowed))
 }
 
 /// Plays a script in virtual time until its last copy has ended.
 pub fn play(script: &Script) -> Result<Vec<Entry>, Error> {
     script.check()?;
-    let (cell, log) = script.cell()?;
+    let cell = script.cell()?;
+    let log = cell.log();
     Shard::scripted(script, cell).play(script);
     Ok(log.take())
 }

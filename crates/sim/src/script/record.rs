@@ -117,9 +117,13 @@ impl fmt::Debug for Recorder {
 
 impl Recorder {
     /// Wraps a cell that has not received any events yet.
-    pub fn new(cell: Box<dyn Scheduler>) -> (Self, Log) {
-        let log = Log::default();
-        (Self { cell, log: log.clone(), arrived: 0, numbers: Vec::new() }, log)
+    pub fn new(cell: Box<dyn Scheduler>) -> Self {
+        Self { cell, log: Log::default(), arrived: 0, numbers: Vec::new() }
+    }
+
+    /// Returns the log of its past and future events and actions.
+    pub fn log(&self) -> Log {
+        self.log.clone()
     }
 
     fn number(&mut self, query: QueryId) {

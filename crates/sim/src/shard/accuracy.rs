@@ -7,56 +7,10 @@
 //! or not (S4 → S2).
 
 use curtail_kernel::{CopyId, Core};
-use serde::Serialize;
 
 use super::ShardState;
 use super::leaves::CopyState;
 use crate::sink::Sink;
-
-/// The number of pre-emptions of one kind, and the number of those that were right.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Share {
-    /// All pre-emptions.
-    pub all: u64,
-    /// The right pre-emptions.
-    pub right: u64,
-}
-
-/// The accuracy of pre-emptions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Accuracy {
-    /// All pre-emptions.
-    pub overall: Share,
-    /// Pre-emptions in which at least one copy has a hiccup and both copies started together.
-    pub together: Share,
-    /// Pre-emptions in which at least one copy has a hiccup and one copy started earlier.
-    pub apart: Share,
-}
-
-impl Share {
-    fn count(&mut self, right: bool) {
-        self.all += 1;
-        self.right += u64::from(right);
-    }
-
-    fn add(&mut self, other: Self) {
-        self.all += other.all;
-        self.right += other.right;
-    }
-
-    /// Returns the share of pre-emptions that were right, or `None` if there were no pre-emptions.
-    pub fn ratio(&self) -> Option<f64> {
-        (self.all > 0).then(|| self.right as f64 / self.all as f64)
-    }
-}
-
-impl Accuracy {
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.overall.add(other.overall);
-        self.together.add(other.together);
-        self.apart.add(other.apart);
-    }
-}
 
 impl ShardState {
     /// Counts a stopped copy if it was pre-empted. This method must be called before the cell
@@ -67,7 +21,7 @@ impl ShardState {
             return;
         }
         let Some(query) = core.query_of(copy) else { return };
-        if !sink.measures(self.queries[query.index()].request) {
+        if !sink.measures(self.queries[query.0].request) {
             return;
         }
         let Some(other) = core.copies_of(query).find(|other| other.id != copy) else { return };

@@ -7,8 +7,9 @@ use std::collections::VecDeque;
 
 use curtail_kernel::{CopyId, Feedback, Topology};
 
-use crate::agenda::{Agenda, NEVER};
+use crate::agenda::{Agenda, Due, NEVER};
 use crate::calendar::Calendar;
+use crate::part::Executed;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CopyState {
@@ -97,7 +98,7 @@ impl Leaves {
     }
 
     #[inline(always)]
-    pub(super) fn next_end(&self) -> (u64, usize) {
+    pub(super) fn next_end(&self) -> Due {
         self.ends.first()
     }
 
@@ -149,9 +150,9 @@ impl Leaves {
         Some(place)
     }
 
-    #[inline(never)]
     /// Stores the number of copies left at a server after one of its copies has ended. The response
     /// of that copy contains the number.
+    #[inline(never)]
     pub(super) fn note_queue(&mut self, copy: CopyId) {
         let server = self.copies[copy.slot as usize].server;
         self.copies[copy.slot as usize].left = self.outstanding(server);
@@ -266,13 +267,13 @@ impl Leaves {
         }
     }
 
-    /// Returns the total execution time, in ns, of copies that have ended, and that of copies that
-    /// are executing at `now`. All events up to `now` must have happened.
-    pub(super) fn executed(&self, now: u64) -> (u128, u128) {
+    /// See [`crate::part::Part::executed`].
+    pub(super) fn executed(&self, now: u64) -> Executed {
         let places = 0..self.running.len();
         let executing = places.filter(|&place| self.ends.due(place) != NEVER);
         let began = executing.map(|place| self.copies[self.running[place] as usize].began_ns);
-        (self.busy_ns, began.map(|began| u128::from(now - began)).sum())
+        let running_ns = began.map(|began| u128::from(now - began)).sum();
+        Executed { ended_ns: self.busy_ns, running_ns }
     }
 
     fn place_of(&self, copy: CopyId) -> Option<usize> {

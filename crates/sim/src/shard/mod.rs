@@ -13,25 +13,28 @@ mod scripted;
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
+use curtail_dist::seed;
 use curtail_kernel::hedge::{Record, Snapshot};
 use curtail_kernel::{
     Action, Arrive, CopyId, Event, GroupId, Outcome, Probed, QueryId, Rng, Scheduler, ServerId,
     ShedReason, StopReason, Timestamp,
 };
 
-pub use accuracy::{Accuracy, Share};
 use leaves::{CopyState, Halt, Leaves};
 use network::{Message, Network};
 
-use crate::agenda::NEVER;
+use crate::agenda::{Due, NEVER};
+use crate::calendar::Calendar;
 use crate::draws::{Drawn, Draws};
-use crate::experiment::{Experiment, Setup};
-use crate::part::Part;
-use crate::script::RESPONSE_BYTES;
+use crate::experiment::Experiment;
+use crate::part::{Executed, Part, Wants};
+use crate::pool::Pool;
+use crate::setup::Setup;
 use crate::sink::{Answered, Sink};
 use crate::train::Log;
+use crate::world::{Shards, World};
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct QueryState {
     request: u64,
     arrived_ns: u64,
@@ -41,24 +44,6 @@ struct QueryState {
     copies: u32,
     /// The time at which the first of its copies began to execute.
     served_ns: u64,
-}
-
-/// The events that a cell receives in addition to the ends of copies.
-#[derive(Clone, Copy, Debug)]
-struct Wants {
-    forecasts: bool,
-    starts: bool,
-    probes: bool,
-    feedback: bool,
-    bytes: bool,
-    /// Whether responses take time on the network, or carry feedback or their size.
-    responses: bool,
-}
-
-impl Wants {
-    fn any(self) -> bool {
-        self.forecasts | self.starts
-    }
 }
 
 pub(crate) struct Shard<S> {
@@ -77,11 +62,14 @@ pub(crate) struct Shard<S> {
 struct ShardState {
     now: u64,
     leaves: Leaves,
-    queries: Vec<QueryState>,
-    free: Vec<u32>,
+    queries: Pool<QueryState>,
     draws: Draws,
     network: Network,
     wants: Wants,
+    /// Whether responses take time on the network, or carry feedback or their size.
+    responds: bool,
+    /// Whether servers respond to probes.
+    probes: bool,
     cancel_ns: u64,
     /// More events for the cell at the current time.
     follow: VecDeque<Event>,
@@ -95,31 +83,24 @@ impl<S: Scheduler> Shard<S> {
         cell: &mut impl FnMut(Rng) -> S,
         log: Option<Log>,
     ) -> Self {
-        let Experiment { network, outages, servers, slots, queue, .. } = setup.experiment;
-        let (slots, queue) = (*slots as usize, *queue as usize);
+        let Experiment { world, network, slots, queue, .. } = setup.experiment;
+        let servers = world.servers();
         let stream = |what: &[u8]| setup.stream(what, index);
-        let mut state = ShardState {
+        let calendars = calendars(setup, index);
+        let cell = cell(curtail_kernel::rng(stream(b"cell")));
+        let wants = Wants::new(&setup.needs(), &cell.needs());
+        let state = ShardState {
             now: 0,
-            leaves: Leaves::new(servers.len(), slots, queue, setup.calendars(index)),
-            queries: Vec::new(),
-            free: Vec::new(),
+            leaves: Leaves::new(servers as usize, *slots as usize, *queue as usize, calendars),
+            queries: Pool::new(),
             draws: Draws::new(setup, index),
-            network: Network::new(network.as_ref(), outages.as_ref(), servers.len() as u32, stream),
-            wants: Wants {
-                forecasts: setup.needs().forecasts,
-                starts: setup.needs().starts,
-                probes: true,
-                feedback: false,
-                bytes: false,
-                responses: network.is_some(),
-            },
+            network: Network::new(network.as_ref(), world.outages(), servers, stream),
+            wants,
+            responds: network.is_some() || wants.responses(),
+            probes: true,
             cancel_ns: setup.experiment.cancel_ns,
             follow: VecDeque::new(),
         };
-        let cell = cell(curtail_kernel::rng(stream(b"cell")));
-        let needs = cell.needs();
-        (state.wants.feedback, state.wants.bytes) = (needs.feedback, needs.bytes);
-        state.wants.responses |= needs.feedback || needs.bytes;
         Self {
             cell,
             state,
@@ -134,7 +115,7 @@ impl<S: Scheduler> Shard<S> {
     #[inline(always)]
     fn advance(&mut self, until: u64, sink: &mut Sink) {
         loop {
-            let (end, place) = self.state.leaves.next_end();
+            let Due { at: end, place } = self.state.leaves.next_end();
             let other = self.state.network.mail.next().min(self.deadline_ns);
             if end <= other {
                 if end > until {
@@ -160,15 +141,14 @@ impl<S: Scheduler> Shard<S> {
         sink: &mut Sink,
     ) {
         let Drawn { service_ns, jitter_ns } = own;
-        let id = self.state.free.pop().unwrap_or_else(|| self.state.new_id());
-        self.state.queries[id as usize] = QueryState {
+        let id = self.state.queries.add(QueryState {
             request,
             arrived_ns: time,
             service_ns,
             jitter_ns,
             copies: 0,
             served_ns: NEVER,
-        };
+        });
         let arrive = Arrive { cost_hint, ..Arrive::new(QueryId(id), GroupId(0)) };
         self.feed(time, &Event::Arrive(arrive), sink);
     }
@@ -179,7 +159,7 @@ impl<S: Scheduler> Shard<S> {
         if let Some(next) = next {
             self.state.begun(now, next);
         }
-        if self.state.wants.responses {
+        if self.state.responds {
             return self.respond(now, copy, stopping, sink);
         }
         let event = match stopping {
@@ -195,7 +175,7 @@ impl<S: Scheduler> Shard<S> {
     /// Sends a response that takes time on the network or carries feedback.
     #[inline(never)]
     fn respond(&mut self, now: u64, copy: CopyId, stopping: bool, sink: &mut Sink) {
-        if self.state.wants.feedback {
+        if self.state.wants.responses() {
             self.state.leaves.note_queue(copy);
         }
         let message = if stopping { Message::Stopped(copy) } else { Message::Finished(copy) };
@@ -210,17 +190,9 @@ impl<S: Scheduler> Shard<S> {
         self.feed(now, &Event::Finished { copy, outcome: Outcome::Good }, sink);
     }
 
-    /// Passes the feedback in a copy's response and its size to the cell.
-    #[inline(never)]
     fn report(&mut self, now: u64, copy: CopyId) {
-        let Wants { feedback, bytes, .. } = self.state.wants;
-        let feedback = feedback.then(|| self.state.leaves.feedback(copy));
-        let feedback = feedback.map(|feedback| Event::Feedback { copy, feedback });
-        let size = bytes.then_some(Event::Received { copy, bytes: RESPONSE_BYTES });
-        for event in feedback.into_iter().chain(size) {
-            let actions = self.cell.handle(Timestamp(now), &event);
-            debug_assert!(actions.is_empty(), "it starts and ends nothing");
-        }
+        let feedback = self.state.leaves.feedback(copy);
+        self.state.wants.report(&mut self.cell, now, copy, feedback);
     }
 
     /// Handles a deadline of the cell or a message from the network.
@@ -267,7 +239,7 @@ impl<S: Scheduler> Shard<S> {
         let Some(log) = &mut self.log else { return };
         match *event {
             Event::Arrive(Arrive { query, .. }) => {
-                let QueryState { request, copies, .. } = self.state.queries[query.index()];
+                let QueryState { request, copies, .. } = self.state.queries[query.0];
                 // If a query has no copy yet, all servers were down when it arrived, so its delay
                 // does not begin now.
                 if copies > 0
@@ -304,6 +276,21 @@ impl<S: Scheduler> Shard<S> {
     }
 }
 
+/// Returns the calendars of a shard's servers. Empty if all servers always have speed 1.
+fn calendars(setup: &Setup<'_>, shard: u32) -> Vec<Calendar> {
+    let World::Shards(Shards { speeds, slowdown, .. }) = &setup.experiment.world else {
+        return Vec::new();
+    };
+    if slowdown.is_none() && speeds.iter().all(|&speed| speed == 1.0) {
+        return Vec::new();
+    }
+    let of = |(server, &speed): (u64, &f64)| {
+        let seed = seed::stream(setup.stream(b"speed", shard), &[&server.to_le_bytes()]);
+        Calendar::new(speed, slowdown.clone(), seed)
+    };
+    (0..).zip(speeds).map(of).collect()
+}
+
 impl<S: Scheduler> Part for Shard<S> {
     fn publish(&mut self, _: usize, into: &mut Vec<Record>) {
         self.cell.publish(into);
@@ -314,7 +301,7 @@ impl<S: Scheduler> Part for Shard<S> {
     }
 
     fn open(&self) -> u64 {
-        (self.state.queries.len() - self.state.free.len()) as u64
+        self.state.queries.open()
     }
 
     #[cold]
@@ -322,7 +309,9 @@ impl<S: Scheduler> Part for Shard<S> {
     fn change(&mut self, to: &Setup<'_>, at: u64, now: u64, sink: &mut Sink) {
         self.advance(now, sink);
         self.state.draws.change(&to.experiment.service, to.jitter(), at);
-        self.state.leaves.set_speeds(&to.experiment.servers);
+        if let World::Shards(Shards { speeds, .. }) = &to.experiment.world {
+            self.state.leaves.set_speeds(speeds);
+        }
     }
 
     fn run(&mut self, times: &[u64], first: u64, sink: &mut Sink) {
@@ -335,23 +324,15 @@ impl<S: Scheduler> Part for Shard<S> {
             self.arrive(time, first + at as u64, own, hint, sink);
         }
         self.drawn = drawn;
-        sink.tally.queue_full |= self.state.leaves.overflowed;
-        sink.tally.overflowed |= self.state.leaves.overflowed;
+        sink.overflowed(self.state.leaves.overflowed);
     }
 
-    fn executed(&self, now: u64) -> (u128, u128) {
+    fn executed(&self, now: u64) -> Executed {
         self.state.leaves.executed(now)
     }
 }
 
 impl ShardState {
-    #[cold]
-    #[inline(never)]
-    fn new_id(&mut self) -> u32 {
-        self.queries.push(QueryState::default());
-        self.queries.len() as u32 - 1
-    }
-
     #[inline(always)]
     fn act(&mut self, now: u64, action: &Action, sink: &mut Sink) {
         match *action {
@@ -367,15 +348,13 @@ impl ShardState {
             Action::Stop { copy, why } => self.stop(now, copy, why),
             Action::Fail { query, .. } => self.fail(query, sink),
             Action::Shed { query, why } => {
-                let is_full = why == ShedReason::QueueFull;
-                sink.tally.queue_full |= is_full;
-                sink.tally.overflowed |= is_full;
+                sink.overflowed(why == ShedReason::QueueFull);
                 self.fail(query, sink);
             }
             // `Lose` refers to copies of a server that has failed, which are already gone. Servers
             // are never ejected here.
             Action::Lose { .. } | Action::Eject { .. } | Action::Restore { .. } => {}
-            Action::Probe { .. } if !self.wants.probes => {}
+            Action::Probe { .. } if !self.probes => {}
             Action::Probe { server } => {
                 let in_flight = self.leaves.outstanding(server.0);
                 let probed = Probed { server, in_flight, latency_ns: 0 };
@@ -387,7 +366,7 @@ impl ShardState {
 
     #[inline(always)]
     fn start(&mut self, now: u64, copy: CopyId, query: QueryId, server: ServerId) {
-        let state = &mut self.queries[query.index()];
+        let state = &mut self.queries[query.0];
         let jitter_ns = match state.copies {
             copy @ 0..=1 => state.jitter_ns[copy as usize],
             further => self.draws.further(state.request, further, state.jitter_ns[0]),
@@ -418,7 +397,7 @@ impl ShardState {
         let Some(place) = place else { return self.not_begun(now, copy, server) };
         self.leaves.occupy(place, copy.slot, ends_ns);
         state.served_ns = state.served_ns.min(now);
-        if self.wants.any() {
+        if self.wants.forecasts | self.wants.starts {
             self.report(now, copy);
         }
     }
@@ -437,13 +416,13 @@ impl ShardState {
     #[inline(never)]
     fn begun(&mut self, now: u64, slot: u32) {
         let CopyState { id: copy, query, request, .. } = self.leaves.copies[slot as usize];
-        let query = &mut self.queries[query as usize];
+        let query = &mut self.queries[query];
         // A copy can begin after its query has ended. The query's id may belong to another query by
         // then.
         if query.request == request {
             query.served_ns = query.served_ns.min(now);
         }
-        if self.wants.any() {
+        if self.wants.forecasts | self.wants.starts {
             self.report(now, copy);
         }
     }
@@ -464,8 +443,8 @@ impl ShardState {
 
     #[inline(always)]
     fn answer(&mut self, now: u64, query: QueryId, copy: CopyId, sink: &mut Sink) {
-        let QueryState { request, arrived_ns, served_ns, copies, .. } = self.queries[query.index()];
-        self.free.push(query.0);
+        let QueryState { request, arrived_ns, served_ns, copies, .. } = self.queries[query.0];
+        self.queries.free(query.0);
         let useful_ns = self.leaves.copies[copy.slot as usize].served_ns;
         let waited_ns = served_ns - arrived_ns;
         sink.answered(Answered {
@@ -478,8 +457,8 @@ impl ShardState {
     }
 
     fn fail(&mut self, query: QueryId, sink: &mut Sink) {
-        self.free.push(query.0);
-        sink.failed(self.queries[query.index()].request);
+        self.queries.free(query.0);
+        sink.failed(self.queries[query.0].request);
     }
 
     fn stop(&mut self, now: u64, copy: CopyId, why: StopReason) {
@@ -563,10 +542,11 @@ mod tests {
             let policy = candidate.policy();
             let cell =
                 policy.build(&topology, curtail_kernel::Limits::default(), curtail_kernel::rng(1));
-            let (recorder, log) = Recorder::new(cell.expect("it fits"));
+            let recorder = Recorder::new(cell.expect("it fits"));
+            let log = recorder.log();
             let mut recorder = Some(recorder);
             let mut cell = |_| recorder.take().expect("one shard");
-            let mut sink = Sink::new(1, (0, 2));
+            let mut sink = Sink::new(1, 0..2);
             sink.requests.arrive(2);
             Shard::new(&setup, 0, &mut cell, None).run(&[10, 20], 0, &mut sink);
             let hints = log.take().into_iter().filter_map(|entry| match entry.what {

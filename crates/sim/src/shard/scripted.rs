@@ -10,9 +10,11 @@ use curtail_kernel::{Event, Needs, QueryId, Scheduler, ServerId};
 
 use super::leaves::Leaves;
 use super::network::{Message, Network};
-use super::{Shard, ShardState, Wants};
+use super::{Shard, ShardState};
 use crate::agenda::NEVER;
 use crate::draws::{Drawn, Draws};
+use crate::part::Wants;
+use crate::pool::Pool;
 use crate::script::{Script, What};
 use crate::sink::Sink;
 
@@ -21,7 +23,7 @@ impl<S: Scheduler> Shard<S> {
     pub(crate) fn scripted(script: &Script, cell: S) -> Self {
         // A placeholder: nothing is drawn, and third copies have no jitter.
         let nothing = Distribution::from_samples(vec![0.0], true).expect("zero is a time");
-        let Needs { feedback, bytes, .. } = cell.needs();
+        let wants = Wants::new(&Needs::NOTHING, &cell.needs());
         let state = ShardState {
             now: 0,
             leaves: Leaves::new(
@@ -30,20 +32,13 @@ impl<S: Scheduler> Shard<S> {
                 usize::MAX,
                 Vec::new(),
             ),
-            queries: Vec::new(),
-            free: Vec::new(),
+            queries: Pool::new(),
             draws: Draws::of(&nothing, None, 0, |_| 0),
             network: Network::new(None, None, script.servers, |_| 0),
-            // Probes get no response, because the real servers that play a script do not respond to
-            // probes either.
-            wants: Wants {
-                forecasts: false,
-                starts: false,
-                probes: false,
-                feedback,
-                bytes,
-                responses: feedback || bytes,
-            },
+            wants,
+            responds: wants.responses(),
+            // The real servers that play a script do not respond to probes either.
+            probes: false,
             cancel_ns: 0,
             follow: VecDeque::new(),
         };
@@ -62,7 +57,7 @@ impl<S: Scheduler> Shard<S> {
     /// Plays the script until its last copy has ended.
     pub(crate) fn play(&mut self, script: &Script) {
         let queries = script.queries() as u64;
-        let sink = &mut Sink::new(1, (0, queries));
+        let sink = &mut Sink::new(1, 0..queries);
         sink.requests.arrive(queries);
         let mut arrived = 0;
         for step in &script.steps {
@@ -97,11 +92,8 @@ impl<S: Scheduler> Shard<S> {
 
     /// Abandons a query if its client is still waiting.
     fn leave(&mut self, now: u64, request: u64, sink: &mut Sink) {
-        let ShardState { queries, free, .. } = &self.state;
-        let ids = (0..queries.len() as u32).filter(|id| !free.contains(id));
-        let Some(id) = ids.into_iter().find(|&id| queries[id as usize].request == request) else {
-            return;
-        };
+        let queries = &self.state.queries;
+        let Some(id) = queries.numbers().find(|&id| queries[id].request == request) else { return };
         self.state.fail(QueryId(id), sink);
         self.feed(now, &Event::Abandoned { query: QueryId(id) }, sink);
     }

@@ -221,7 +221,7 @@ mod tests {
         let grid = grid(&with_jitter("bimodal:{p}:15"), &axes).expect("a grid");
         assert_eq!(grid.points(), 6);
         let all: Vec<_> = (0..6).map(|point| grid.experiment(point).expect("valid")).collect();
-        let shards: Vec<u32> = all.iter().map(|one| one.shards).collect();
+        let shards: Vec<u32> = all.iter().map(|one| one.world.shards()).collect();
         assert_eq!(shards, [1, 1, 1, 2, 2, 2]);
         let mean = |point: usize| all[point].jitter.as_ref().expect("jitter").mean() / 15e6;
         assert!((mean(1) - 0.2).abs() < 1e-9 && (mean(3) - 0.1).abs() < 1e-9);
@@ -271,17 +271,15 @@ mod tests {
         let change = vec!["jitter=bimodal:{p}:15".to_owned()];
         let parameters = Parameters { change, ..Parameters::default() };
         let varied = grid(&parameters, &[("p", "0.1,0.2"), ("change-at", "7")]).expect("a grid");
-        let change = |grid: &Grid, point| grid.experiment(point).expect("valid").change;
-        let second = change(&varied, 1).expect("a change");
-        assert_eq!((second.at, &second.texts[0][..]), (7, "jitter=bimodal:0.2:15"));
+        let world = |grid: &Grid, point| grid.experiment(point).expect("valid").world;
+        let second = world(&varied, 1);
+        assert_eq!(second.change_at(), Some(7));
+        assert_eq!(second.change_texts(), ["jitter=bimodal:0.2:15"]);
         let value = Value::Text("speeds=1,{u},service=det:{u}".to_owned());
         let axes = vec![Axis::new("change", vec![value]), Axis::parse("u", "0.5")];
         let axes = axes.into_iter().collect::<Result<_, _>>().expect("axes");
         let varied = Grid::new(&Parameters::default(), axes).expect("a grid");
-        assert_eq!(
-            change(&varied, 0).expect("a change").texts,
-            ["speeds=1,0.5", "service=det:0.5"]
-        );
+        assert_eq!(world(&varied, 0).change_texts(), ["speeds=1,0.5", "service=det:0.5"]);
     }
 
     #[test]

@@ -21,4 +21,4 @@ pub use grid::{Grid, parameter};
 pub use lines::Lines;
 pub use plan::Plan;
 pub use store::Store;
-pub use table::{of_outcomes, pieces};
+pub use table::{OutcomeTable, of_outcomes, pieces};

@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use curtail_report::columns::Schema;
-use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 
-use super::axis::{Axis, Value};
+use super::axis::Axis;
 use super::columns;
 use super::error::Error;
 use super::grid::Grid;
@@ -103,7 +103,7 @@ impl Plan {
         let mut lengths = Vec::with_capacity(self.grid.points());
         for point in 0..self.grid.points() {
             let experiment = self.grid.experiment(point)?;
-            if fits.insert((experiment.servers.len(), experiment.slots, experiment.queue)) {
+            if fits.insert((experiment.world.servers(), experiment.slots, experiment.queue)) {
                 compare::check(&experiment, &self.candidates)
                     .map_err(|error| self.grid.wrong(point, &error))?;
             }
@@ -228,10 +228,6 @@ pub(super) struct Values<'a> {
 
 impl Serialize for Values<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        for (key, value) in self.grid.values(self.point) {
-            map.serialize_entry::<str, Value>(key, value)?;
-        }
-        map.end()
+        serializer.collect_map(self.grid.values(self.point))
     }
 }

@@ -5,7 +5,6 @@ use std::io;
 use curtail_report::columns::{Kind, Row, Schema, Value as Cell, Writer};
 use serde_json::Value as Json;
 
-use super::axis::Value;
 use super::columns::{MORE, outcome_schema, pointers};
 use super::error::StoreError;
 use super::lines::Lines;
@@ -15,8 +14,17 @@ use crate::outcome::Outcome;
 
 const PIECE: usize = 4096;
 
-/// Returns the table of a single experiment: a row per policy, with all fields of its JSON.
-pub fn of_outcomes(outcomes: &[Outcome], percentiles: &[f64]) -> (Schema, Vec<Row>) {
+/// The table of a single experiment: a row per policy, with all fields of its JSON.
+#[derive(Clone, Debug)]
+pub struct OutcomeTable {
+    /// The columns.
+    pub schema: Schema,
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+/// Returns the table of a single experiment.
+pub fn of_outcomes(outcomes: &[Outcome], percentiles: &[f64]) -> OutcomeTable {
     let mut schema = outcome_schema(percentiles);
     schema.extend(MORE.map(|(name, kind)| (name.to_owned(), kind)));
     let pointers = pointers(&schema);
@@ -25,7 +33,7 @@ pub fn of_outcomes(outcomes: &[Outcome], percentiles: &[f64]) -> (Schema, Vec<Ro
         row(&schema, found(&json, &pointers))
     };
     let rows = outcomes.iter().map(row_of).collect();
-    (schema, rows)
+    OutcomeTable { schema, rows }
 }
 
 impl Store {
@@ -71,8 +79,8 @@ pub fn pieces(
         for &point in some {
             let mut line: Json = serde_json::from_str(&lines.line(point)?)?;
             let Json::Array(outcomes) = line["outcomes"].take() else { continue };
-            let values: Vec<Json> =
-                plan.grid().values(point).map(|(_, value)| json(value)).collect();
+            let values = plan.grid().values(point).map(|(_, value)| serde_json::to_value(value));
+            let values = values.collect::<Result<Vec<Json>, _>>()?;
             for outcome in outcomes {
                 let of_point = std::iter::once(Json::from(point)).chain(values.iter().cloned());
                 rows.push(row(&schema, of_point.chain(found(&outcome, &pointers))));
@@ -86,15 +94,6 @@ pub fn pieces(
 
 fn found(outcome: &Json, pointers: &[String]) -> impl Iterator<Item = Json> {
     pointers.iter().map(|pointer| outcome.pointer(pointer).cloned().unwrap_or_default())
-}
-
-fn json(value: &Value) -> Json {
-    match value {
-        Value::Whole(whole) => Json::from(*whole),
-        Value::Large(large) => Json::from(*large),
-        Value::Number(number) => Json::from(*number),
-        Value::Text(text) => Json::from(&text[..]),
-    }
 }
 
 fn row(schema: &Schema, values: impl Iterator<Item = Json>) -> Row {

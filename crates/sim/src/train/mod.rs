@@ -136,7 +136,7 @@ pub(crate) fn total(experiment: &Experiment, candidates: &[Candidate]) -> u64 {
 impl Training {
     /// Returns the quantile of query latency that training minimizes.
     fn share(&self, experiment: &Experiment) -> f64 {
-        let of_requests = 0.99_f64.powf(1.0 / f64::from(experiment.shards));
+        let of_requests = 0.99_f64.powf(1.0 / f64::from(experiment.world.shards()));
         self.percentile.unwrap_or_else(|| of_requests.min(pilot::highest_share(experiment)))
     }
 

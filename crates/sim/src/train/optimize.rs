@@ -19,6 +19,7 @@
 //! exact. Cost: O(n log n), and O(samples above t) per candidate.
 
 use super::log::Sample;
+use super::setting::Setting;
 
 /// The number of candidate delays over which the share of queries above the delay falls by a factor
 /// of e.
@@ -83,7 +84,8 @@ impl Joint {
     }
 
     /// Whether at least a share `k` of the queries gets a response within `ns`.
-    fn reaches(&self, ns: u64, (delay_ns, probability): (u64, f64), k: f64) -> bool {
+    fn reaches(&self, ns: u64, hedge: Setting, k: f64) -> bool {
+        let Setting { delay_ns, probability, .. } = hedge;
         let done = self.count() - self.above(ns);
         let needed = k * self.count() as f64 - done as f64 - ROUNDING;
         // Most calls return before the second copies are examined.
@@ -102,14 +104,15 @@ impl Joint {
     /// copy helps.
     pub(super) fn optimum(&self, k: f64, budget: f64) -> Option<Optimum> {
         let mut best = Optimum { delay_ns: 0, percentile_ns: *self.first_ns.last()? };
-        let alone = self.least((0, 0.0), k, best.percentile_ns);
+        let alone = self.least(Setting::NONE, k, best.percentile_ns);
         best.percentile_ns = alone;
         // The longest delay comes first, so that among equally good delays, the one with the fewest
         // copies is kept.
         for delay_ns in self.delays() {
-            let policy = (delay_ns, self.probability(delay_ns, budget));
-            if best.percentile_ns > 0 && self.reaches(best.percentile_ns - 1, policy, k) {
-                let percentile_ns = self.least(policy, k, best.percentile_ns - 1);
+            let probability = self.probability(delay_ns, budget);
+            let hedge = Setting { delay_ns, probability, budget };
+            if best.percentile_ns > 0 && self.reaches(best.percentile_ns - 1, hedge, k) {
+                let percentile_ns = self.least(hedge, k, best.percentile_ns - 1);
                 best = Optimum { delay_ns, percentile_ns };
             }
         }
@@ -118,11 +121,11 @@ impl Joint {
 
     /// Returns the least time within which a share `k` of the queries gets a response. `most` is an
     /// upper bound on this time.
-    fn least(&self, policy: (u64, f64), k: f64, most: u64) -> u64 {
+    fn least(&self, hedge: Setting, k: f64, most: u64) -> u64 {
         let (mut from, mut to) = (0, most);
         while from < to {
             let middle = u64::midpoint(from, to);
-            if self.reaches(middle, policy, k) {
+            if self.reaches(middle, hedge, k) {
                 to = middle;
             } else {
                 from = middle + 1;

@@ -13,9 +13,10 @@ use curtail_kernel::Policy;
 
 use super::log::{Log, RATE, Sample};
 use crate::candidate::Candidate;
-use crate::experiment::{Experiment, Setup};
+use crate::experiment::Experiment;
 use crate::parallel::{self, Plan};
 use crate::run::replicate;
+use crate::setup::Setup;
 use crate::stability;
 use crate::tally::Tally;
 
@@ -66,16 +67,15 @@ pub(super) struct Pilots<'a> {
 }
 
 fn small(of: &Experiment) -> Experiment {
-    let shards = of.shards.min(MOST_SHARDS);
-    let queries = queries(of) / f64::from(RUNS * shards);
+    // Training takes place before the change.
+    let world = of.world.unchanged().part(MOST_SHARDS);
+    let queries = queries(of) / f64::from(RUNS * world.shards());
     let warm_up = (queries * WARM_UP / (1.0 - WARM_UP)).ceil() as u64;
     Experiment {
-        shards,
+        world,
         requests: queries.ceil() as u64 + warm_up,
         warm_up,
         seed: seed::stream(of.seed, &[b"training"]),
-        // Training takes place before the change.
-        change: None,
         windows: None,
         ..of.clone()
     }
@@ -89,7 +89,7 @@ pub(super) fn highest_share(of: &Experiment) -> f64 {
 /// Returns the number of requests that one run of a pilot adds to a plan's progress. It is the
 /// number of requests in the full experiment whose simulation takes as much work as the run.
 fn weight(of: &Experiment, small: &Experiment) -> u64 {
-    (small.requests * u64::from(small.shards)).div_ceil(u64::from(of.shards))
+    (small.requests * u64::from(small.world.shards())).div_ceil(u64::from(of.world.shards()))
 }
 
 pub(super) fn cost(of: &Experiment, pilots: u32, examinations: u32) -> u64 {
@@ -145,7 +145,7 @@ impl<'a> Pilots<'a> {
         let delay_ns = setup.candidate.policy().delay_ns().filter(|_| logs);
         let log = |delay_ns| {
             let log = move |index| Log::new(setup.stream(b"log", index), delay_ns);
-            (0..setup.experiment.shards).map(log).collect()
+            (0..setup.experiment.world.shards()).map(log).collect()
         };
         let logs = delay_ns.map_or_else(Vec::new, log);
         let go_on = &mut |_| !self.plan.stop.load(Ordering::Relaxed);
@@ -156,7 +156,7 @@ impl<'a> Pilots<'a> {
 
 fn queries(experiment: &Experiment) -> f64 {
     let all = experiment.requests as f64
-        * f64::from(experiment.shards)
+        * f64::from(experiment.world.shards())
         * f64::from(experiment.replications);
     (all * SHARE).clamp(LEAST_QUERIES, MOST_SAMPLES / RATE)
 }

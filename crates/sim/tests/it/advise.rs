@@ -1,15 +1,12 @@
 //! Checks that the advice is right, both for services where hedging pays and for services where it
 //! does not. The truth comes from longer simulations of every deployable policy.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
+use crate::common::{candidates, planned};
 use curtail_dist::{Spec, seed};
 use curtail_sim::advise::{
     Advice, Latency, Point, Question, Repeated, Times, WORTH, advise, resampled, total,
 };
-use curtail_sim::{
-    Candidate, Error, Experiment, PERCENTILES, Parameters, Plan, UNIT_NS, UtilizationOf, compare,
-};
+use curtail_sim::{Error, Experiment, Parameters, UtilizationOf, compare};
 
 /// A service: shards, replicas, utilization, P, J.
 type Service = (u32, u32, f64, &'static str, Option<&'static str>);
@@ -40,12 +37,10 @@ fn advice_with_effort(
 }
 
 fn answer(question: &Question<'_>, threads: usize) -> Result<Advice, Error> {
-    let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let plan = Plan { threads, percentiles: &PERCENTILES, progress: &progress, stop: &stop };
-    let advice = advise(question, &plan)?.expect("nothing stops it");
+    let (advice, counted) = planned(threads, |plan| advise(question, plan));
     let most = total(question);
-    assert!(progress.load(Ordering::Relaxed) <= most, "more than the {most} that were announced");
-    Ok(advice)
+    assert!(counted <= most, "{counted} are more than the {most} that were announced");
+    Ok(advice?.expect("nothing stops it"))
 }
 
 /// Returns the p99 gain of the best policy that hedges, from a separate simulation.
@@ -61,14 +56,11 @@ fn brute_force(experiment: &Experiment, cancel: bool) -> f64 {
         ][..],
         false => &["rescue:no-cancel", "delayed:p95+least-outstanding"],
     });
-    let parse = |name: &&str| Candidate::parse(name, UNIT_NS).expect("a policy");
-    let candidates: Vec<Candidate> = names.iter().map(parse).collect();
     // The seed is different, so that this simulation does not repeat the one for the advice.
-    let requests = (250_000 / u64::from(experiment.shards)).min(20_000);
+    let requests = (250_000 / u64::from(experiment.world.shards())).min(20_000);
     let longer = Experiment { requests, warm_up: requests / 10, seed: 7, ..experiment.clone() };
-    let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let plan = Plan { threads: 2, percentiles: &[99.0], progress: &progress, stop: &stop };
-    let outcomes = compare(&longer, &candidates, &plan).expect("they can run");
+    let outcomes = planned(2, |plan| compare(&longer, &candidates(&names), plan)).0;
+    let outcomes = outcomes.expect("they can run");
     let p99 =
         |at: usize| outcomes.as_ref().and_then(|all| all[at].request.as_ref()?.percentile(99.0));
     let psq = p99(0).expect("psq is stable");

@@ -1,6 +1,7 @@
 //! Checks that any text for a parameter results in either an error or an experiment that runs.
 
-use curtail_sim::{Arrivals, Candidate, Parameters, Plan, compare};
+use crate::common::{candidates, planned};
+use curtail_sim::{Arrivals, Candidate, Parameters, compare};
 use proptest::prelude::*;
 use proptest::string::string_regex;
 
@@ -88,10 +89,8 @@ proptest! {
                 return Ok(());
             }
         };
-        let policies = [Candidate::O1, Candidate::parse("laedge:cc", 1).expect("a policy")];
-        let (progress, stop) = Default::default();
-        let plan = Plan { threads: 1, percentiles: &[50.0], progress: &progress, stop: &stop };
-        let outcomes = compare(&experiment, &policies, &plan).expect("they fit");
+        let policies = candidates(&["o1", "laedge:cc"]);
+        let outcomes = planned(1, |plan| compare(&experiment, &policies, plan)).0.expect("they fit");
         for outcome in outcomes.expect("nothing stops it") {
             let counted = outcome.histogram.len() + outcome.requests_failed;
             prop_assert!(counted == 90 || !outcome.stable, "{} of 90", counted);

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::common::{refusal, with};
-use curtail_sim::{Candidate, Parameters};
+use crate::common::{refusal, unfit, with};
+use curtail_sim::Parameters;
 
 /// The text in a file, and parts of the resulting error.
 const BAD: &[(&str, &[&str])] = &[
@@ -146,10 +146,19 @@ fn unusual_but_valid_parameters_are_accepted() {
 
 #[test]
 fn policies_that_do_not_fit_are_refused() {
-    let experiment = with("slots = 8").experiment().expect("a good experiment");
-    let narrow = Candidate::parse("bounded:4", 1).expect("a policy");
-    let (progress, stop) = Default::default();
-    let plan = curtail_sim::Plan { threads: 1, percentiles: &[], progress: &progress, stop: &stop };
-    let error = curtail_sim::compare(&experiment, &[narrow], &plan).expect_err("too narrow");
-    assert!(error.to_string().contains("use at least bounded:8"), "{error}");
+    for (text, policy, words) in [
+        ("slots = 8", "bounded:4", "use at least bounded:8"),
+        ("servers = 9, slots = 8", "bounded:4", "use at least bounded:8"),
+        ("shards = 2", "oracle", "it chooses among servers that clients share; add --servers"),
+        ("servers = 9", "probabilistic:auto", "it is for shards with their own servers; remove"),
+        (
+            "speeds = [1, 2]",
+            "das",
+            "servers with priorities are all alike and never fail; remove speeds",
+        ),
+        ("change = ['jitter=exp:1']", "das", "remove change"),
+    ] {
+        let error = unfit(&with(text), policy);
+        assert!(error.contains(words), "{text} {policy}: {error}");
+    }
 }

@@ -1,8 +1,8 @@
 //! Helpers for the simulator's tests: runs, and comparisons of estimates with the truth.
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use curtail_sim::{Candidate, Error, Outcome, PERCENTILES, Parameters, Plan, UNIT_NS, compare};
+use curtail_sim::{Candidate, Outcome, PERCENTILES, Parameters, Plan, UNIT_NS, compare};
 
 /// The allowed error of an estimate, in half widths of its 95 % interval. With the twenty
 /// replications of [`sharp`] this is 4.5 × 2.093 = 9.4 standard errors of Student's t with 19
@@ -34,14 +34,25 @@ pub(crate) fn clockwork() -> Parameters {
     )
 }
 
+pub(crate) fn candidates(policies: &[&str]) -> Vec<Candidate> {
+    let parse = |text: &&str| Candidate::parse(text, UNIT_NS).expect("a policy");
+    policies.iter().map(parse).collect()
+}
+
+/// Calls `call` with a plan that nothing stops. Returns the result of the call and the plan's
+/// progress.
+pub(crate) fn planned<T>(threads: usize, call: impl FnOnce(&Plan<'_>) -> T) -> (T, u64) {
+    let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let plan = Plan { threads, percentiles: &PERCENTILES, progress: &progress, stop: &stop };
+    let result = call(&plan);
+    (result, progress.load(Ordering::Relaxed))
+}
+
 /// Runs policies on this number of threads.
 pub(crate) fn run_on(threads: usize, parameters: &Parameters, policies: &[&str]) -> Vec<Outcome> {
     let experiment = parameters.experiment().expect("a good experiment");
-    let parse = |text: &&str| Candidate::parse(text, UNIT_NS).expect("a policy");
-    let candidates: Vec<Candidate> = policies.iter().map(parse).collect();
-    let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let plan = Plan { threads, percentiles: &PERCENTILES, progress: &progress, stop: &stop };
-    compare(&experiment, &candidates, &plan).expect("policies fit").expect("nothing stops it")
+    let run = |plan: &Plan<'_>| compare(&experiment, &candidates(policies), plan);
+    planned(threads, run).0.expect("policies fit").expect("nothing stops it")
 }
 
 pub(crate) fn run(parameters: &Parameters, policies: &[&str]) -> Vec<Outcome> {
@@ -96,6 +107,13 @@ pub(crate) fn assert_same(a: &Outcome, b: &Outcome) {
 
 #[track_caller]
 pub(crate) fn refusal(parameters: &Parameters) -> String {
-    let error: Error = parameters.experiment().expect_err("bad parameters");
-    error.to_string()
+    parameters.experiment().expect_err("bad parameters").to_string()
+}
+
+/// Returns the reason why a policy does not fit a good experiment.
+#[track_caller]
+pub(crate) fn unfit(parameters: &Parameters, policy: &str) -> String {
+    let experiment = parameters.experiment().expect("a good experiment");
+    let run = |plan: &Plan<'_>| compare(&experiment, &candidates(&[policy]), plan).map(drop);
+    planned(1, run).0.expect_err("it does not fit").to_string()
 }

@@ -1,8 +1,7 @@
 //! Compares harmless duplication (DAS) with single copies, and tests the benefit of its parts.
 
-use crate::common::{assert_agrees, mean, percentile, run, run_one, with};
-use curtail_sim::{Candidate, Outcome, PERCENTILES, Parameters, Plan, UNIT_NS, compare};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use crate::common::{assert_agrees, mean, percentile, refusal, run, run_one, unfit, with};
+use curtail_sim::{Outcome, Parameters};
 
 fn world(text: &str) -> Parameters {
     with(&format!("servers = 10, replicas = 3, slots = 1, {text}"))
@@ -158,11 +157,9 @@ fn invalid_stages_are_refused_with_value_and_fix() {
         ("noise = 'bimodal:2:1'", "noise"),
     ];
     for (text, expected) in bad {
-        let error = world(text).experiment().expect_err(text).to_string();
+        let error = refusal(&world(text));
         assert!(error.contains(expected), "{text}: {error}");
     }
-    let error = with("chunk = '1'").experiment().expect_err("no servers").to_string();
-    assert!(error.contains("chunk: it is for servers that clients share"), "{error}");
 }
 
 #[test]
@@ -181,10 +178,6 @@ fn a_shard_with_priorities_equals_a_shared_world() {
     assert_not_worse(das, least, "five shards");
     assert!(mean(das).0 < 0.8 * mean(least).0);
     let failing = with(&format!("shards = 1, replicas = 3, {times}, outage = 'exp:100/det:5'"));
-    let experiment = failing.experiment().expect("an experiment");
-    let das = [Candidate::parse("das", UNIT_NS).expect("a policy")];
-    let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let plan = Plan { threads: 1, percentiles: &PERCENTILES, progress: &progress, stop: &stop };
-    let error = compare(&experiment, &das, &plan).expect_err("they never fail");
-    assert!(error.to_string().contains("remove outage"), "{error}");
+    let error = unfit(&failing, "das");
+    assert!(error.contains("never fail; remove outage"), "{error}");
 }

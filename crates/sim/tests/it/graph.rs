@@ -1,8 +1,6 @@
 //! Tests graphs of services: the benefit of end-to-end control, and errors in files.
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
-
-use curtail_sim::Plan;
+use crate::common::planned;
 use curtail_sim::graph::{Graph, GraphFile, GraphOutcome, Replicated, WorkflowOutcome, replicate};
 
 /// The example of document 002 §5.1.3: w1 passes through A, B and E, and w2 passes only through A.
@@ -43,9 +41,8 @@ fn replicated(text: &str, controls: &[&str], threads: usize, replications: u32) 
     let file: GraphFile = toml::from_str(text).expect("it is well formed");
     let graph = Graph::new(&file).expect("it can be simulated");
     let controls: Vec<_> = controls.iter().map(|name| name.parse().expect("a control")).collect();
-    let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let plan = Plan { threads, percentiles: &[], progress: &progress, stop: &stop };
-    replicate(&graph, &controls, (3, replications), &plan).expect("nothing stops it")
+    let run = planned(threads, |plan| replicate(&graph, &controls, 3, replications, plan));
+    run.0.expect("nothing stops it")
 }
 
 fn of<'o>(outcome: &'o GraphOutcome, name: &str) -> &'o WorkflowOutcome {
@@ -128,10 +125,9 @@ fn load_factors_leave_fixed_clients_unchanged() {
     let file: GraphFile = toml::from_str(&text).expect("it is well formed");
     let graph = Graph::new(&file).expect("it can be simulated");
     let offered = |graph: Graph| {
-        let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-        let plan = Plan { threads: 1, percentiles: &[], progress: &progress, stop: &stop };
         let control = ["timeouts".parse().expect("a control")];
-        let outcome = replicate(&graph, &control, (3, 1), &plan).expect("nothing stops it");
+        let run = planned(1, |plan| replicate(&graph, &control, 3, 1, plan));
+        let outcome = run.0.expect("nothing stops it");
         ["w1", "w2"].map(|name| (of(&outcome[0].mean, name).offered / 10.0).round() as u32)
     };
     assert_eq!(offered(graph.clone().loaded(0.5)), [20, 10]);

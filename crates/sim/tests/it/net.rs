@@ -1,7 +1,7 @@
 //! Tests clients that share servers: compares them with theory and with each other, and checks
 //! invalid input.
 
-use crate::common::{assert_agrees, mean, percentile, run, run_on, run_one, with};
+use crate::common::{assert_agrees, mean, percentile, refusal, run, run_on, run_one, with};
 use curtail_sim::{Outcome, Parameters};
 
 fn shared(text: &str) -> Parameters {
@@ -23,13 +23,6 @@ fn a_server_that_many_clients_share_is_one_queue() {
     let wait = outcome.queue.expect("stable").mean_wait;
     assert!((wait - 0.4287 / 1.2).abs() < 0.02, "{wait}");
     assert!((outcome.utilization.busy.expect("it is known") - 0.7).abs() < 0.02);
-}
-
-#[test]
-fn random_choice_is_independent_mm1_plus_the_network() {
-    let text = "servers = 6, clients = 10, replicas = 2, slots = 1, utilization = 0.5, requests = 40_000, \
-                network = 'det:3', replications = 20";
-    assert_agrees("mean sojourn", mean(&run_one(&with(text), "random")), 2.0 + 6.0, 0.03);
 }
 
 #[test]
@@ -179,6 +172,7 @@ fn invalid_parameters_are_refused_with_value_and_fix() {
         ("servers = 9, surge = '1ms:1:0.1'", "with a utilization above 0.3"),
         ("servers = 9, surge = '9999s:1:0.5'", "it comes after the last of"),
         ("servers = 9, turn = '9999s:1:2'", "turn: it comes after the last of"),
+        ("chunk = '1ms'", "chunk: it is for servers that clients share"),
         ("servers = 9, shards = 5", "shards: it is only for shards"),
         ("servers = 9, repair = 2.0", "repair is 2"),
         ("servers = 9, score-exponent = 0", "score-exponent"),
@@ -188,7 +182,7 @@ fn invalid_parameters_are_refused_with_value_and_fix() {
         ("servers = 9, slowdown = 'exp:10ms/exp:5ms/0.2'", "slowdown: it is only for shards, not"),
     ];
     for (text, expected) in bad {
-        let error = shared(text).experiment().expect_err(text).to_string();
+        let error = refusal(&shared(text));
         assert!(error.contains(expected), "{text}: {error}");
     }
 }

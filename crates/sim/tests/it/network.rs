@@ -30,19 +30,6 @@ fn a_network_without_latency_changes_nothing() {
 }
 
 #[test]
-fn latencies_are_drawn_per_message() {
-    // The latency is the sum of two exponentials, each with mean 0.5, and the service time.
-    let network = Some("exp:0.5".to_owned());
-    let parameters = Parameters { network, utilization: 1e-3, replicas: 3, ..sharp() };
-    let parameters = Parameters { service: "det:1".to_owned(), ..parameters };
-    let outcome = run_one(&parameters, "psq");
-    assert_agrees("mean", mean(&outcome), 2.0, 0.01);
-    // The time on the network has an Erlang distribution with two stages of rate 2: (1 + 2x)·e^−2x
-    // = 0.01 at x = 3.3192.
-    assert_agrees("p99", percentile(&outcome, 99.0), 4.3192, 0.02);
-}
-
-#[test]
 fn a_slot_is_held_for_the_round_trip() {
     // For the balancer, a query occupies its slot for 1 + 2·0.25, so the model is M/D/1 with this
     // service time. If ρ is 0.4 for the servers, it is 0.6 for the slots, and the mean sojourn is

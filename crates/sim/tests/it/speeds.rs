@@ -1,8 +1,6 @@
 //! Tests servers with different or changing speeds, including slow intervals and pauses.
 
-use crate::common::{
-    DIGITS, assert_agrees, assert_close, clockwork, mean, percentile, run_one, sharp,
-};
+use crate::common::{DIGITS, assert_close, clockwork, mean, percentile, run_one, sharp};
 use curtail_sim::{Outcome, Parameters};
 
 /// Returns the latencies, in units, with their counts. The latencies are exact except for the
@@ -32,17 +30,6 @@ fn a_speed_divides_the_work() {
         // requests arrive four times as often.
         assert_close("busy", outcome.utilization.busy.expect("time"), 0.1, 2e-3);
     }
-}
-
-#[test]
-fn random_over_unequal_servers_is_as_many_mm1() {
-    // Each server gets half of the arrivals, λ/2 with λ = 0.3·(1 + 3). The sojourn at speed v is
-    // exponential with rate v − λ/2, and the overall mean is the average of the two means.
-    let parameters =
-        Parameters { replicas: 2, speeds: vec![1.0, 3.0], utilization: 0.3, ..sharp() };
-    let outcome = run_one(&parameters, "random");
-    let truth = (1.0 / (1.0 - 0.6) + 1.0 / (3.0 - 0.6)) / 2.0;
-    assert_agrees("mean", mean(&outcome), truth, 0.03);
 }
 
 #[test]

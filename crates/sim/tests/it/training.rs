@@ -2,11 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::common::with;
+use crate::common::{candidates, planned, with};
 use curtail_kernel::Policy;
 use curtail_sim::{
-    Candidate, Experiment, Outcome, Parameters, Plan, Trained, Training, UNIT_NS, compare, sweep,
-    total, train,
+    Experiment, Outcome, Parameters, Plan, Trained, Training, UNIT_NS, compare, sweep, total, train,
 };
 
 /// Returns the parameters of five shards that have two replicas each and frequent, long hiccups.
@@ -17,19 +16,6 @@ fn hiccups(utilization: f64) -> Parameters {
 
 fn experiment(parameters: &Parameters) -> Experiment {
     parameters.experiment().expect("parameters of an experiment")
-}
-
-fn candidates(names: &[&str]) -> Vec<Candidate> {
-    let parse = |name: &&str| Candidate::parse(name, UNIT_NS).expect("a policy");
-    names.iter().map(parse).collect()
-}
-
-/// Calls `call` with a plan. Returns the result of the call and the plan's progress.
-fn planned<T>(threads: usize, call: impl FnOnce(&Plan<'_>) -> T) -> (T, u64) {
-    let (progress, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let plan = Plan { threads, percentiles: &[99.0], progress: &progress, stop: &stop };
-    let result = call(&plan);
-    (result, progress.load(Ordering::Relaxed))
 }
 
 fn outcomes(parameters: &Parameters, names: &[&str], threads: usize) -> Vec<Outcome> {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, Result};
 use curtail_runtime::Timers;
-use curtail_sim::graph::{Act, Ask, Book, Ending, Graph, RequestPlan, Senders, deadline_ns};
+use curtail_sim::graph::{Act, Ask, Book, Ending, Graph, NewRequest, RequestPlan, Senders, deadline_ns};
 use rand_pcg::Pcg64Mcg;
 use tokio::task::JoinSet;
 use tokio::time::timeout_at;
@@ -116,7 +116,7 @@ async fn send(clients: Arc<Clients>, sender: u32) {
         clients.timers.sleep_until(clients.clock.at(due)).await;
         let (workflow, rng, open) = {
             let mut senders = lock(&clients.senders);
-            let (workflow, rng) = senders.request(sender);
+            let NewRequest { workflow, rng } = senders.request(sender);
             (workflow as usize, rng, senders.next_open(sender, due))
         };
         let request = request(Arc::clone(&clients), workflow, rng, due);
@@ -169,7 +169,7 @@ async fn request(clients: Arc<Clients>, workflow: usize, mut rng: Pcg64Mcg, due:
     // `None` after the end of the run.
     let Some(book) = seen.books.get_mut(workflow) else { return ending };
     for book in [book, &mut seen.all] {
-        book.ended(at, ending, (took_ns, *deadline_ns), counts);
+        book.ended(at, ending, took_ns, *deadline_ns, counts);
     }
     ending
 }

@@ -16,8 +16,9 @@ use curtail_kernel::flow::{Announcement, InstanceId, ResourceId, WorkflowId};
 use rand_core::Rng as _;
 
 use super::{Simulation, guard};
-use crate::graph::parts::{Event, Frame, Jobs, Mail, NONE, ORPHAN};
+use crate::graph::parts::{Event, Frame, Mail, NONE, ORPHAN};
 use crate::graph::spec::{Announces, Change, Route};
+use crate::pool::Pool;
 
 /// The time after which health checks detect that a process is down.
 const DETECTION_NS: u64 = 1_000_000_000;
@@ -83,19 +84,19 @@ impl Simulation<'_> {
         let of = self.instance_of(frame);
         let here = &mut self.instances[of as usize].here;
         *here = if is_here { *here + 1 } else { *here - 1 };
-        self.frames[frame as usize].is_here = is_here;
+        self.frames[frame].is_here = is_here;
     }
 
     fn die(&mut self, instance: u32) {
-        for frame in 0..self.frames.len() as u32 {
-            let Frame { root, parent, .. } = self.frames[frame as usize];
+        for frame in 0..self.frames.len() {
+            let Frame { root, parent, .. } = self.frames[frame];
             if root != NONE && parent < ORPHAN && self.instance_of(parent) == instance {
-                self.frames[frame as usize].parent = ORPHAN;
-                self.roots[root as usize].orphans += 1;
+                self.frames[frame].parent = ORPHAN;
+                self.roots[root].orphans += 1;
             }
         }
-        for frame in 0..self.frames.len() as u32 {
-            let Frame { root, is_here, .. } = self.frames[frame as usize];
+        for frame in 0..self.frames.len() {
+            let Frame { root, is_here, .. } = self.frames[frame];
             if root != NONE && is_here && self.instance_of(frame) == instance {
                 self.set_here(frame, false);
                 self.refuse(frame);
@@ -105,7 +106,7 @@ impl Simulation<'_> {
         let of = &mut self.instances[instance as usize];
         of.process = of.blank.clone();
         of.guard = guard(self.control, count, self.seed, instance);
-        of.jobs.iter_mut().for_each(|jobs| *jobs = Jobs::default());
+        of.jobs.iter_mut().for_each(|jobs| *jobs = Pool::new());
         of.links.fill(None);
         of.picks.iter_mut().for_each(|pick| *pick = None);
         (of.due_at, of.down_at, of.deaths) = (u64::MAX, self.now, of.deaths + 1);
@@ -113,7 +114,7 @@ impl Simulation<'_> {
 
     /// Moves a call away from a process that is known to be down, if another one is up.
     pub(super) fn reroute(&mut self, root: u32, node: u32) {
-        let planned = self.roots[root as usize].plan.nodes[node as usize].instance;
+        let planned = self.roots[root].plan.nodes[node as usize].instance;
         let service = self.instances[planned as usize].service as usize;
         if !self.is_known_down(planned)
             || matches!(self.graph.services[service].route, Route::Key { .. })
@@ -125,14 +126,15 @@ impl Simulation<'_> {
         let up: Vec<u32> = all.filter(|&of| !self.is_known_down(of)).collect();
         if !up.is_empty() {
             let at = self.chance.next_u32() as usize % up.len();
-            self.roots[root as usize].plan.nodes[node as usize].instance = up[at];
+            self.roots[root].plan.nodes[node as usize].instance = up[at];
         }
     }
 
     /// Announces a process's rate to a caller.
     pub(super) fn announce(
         &mut self,
-        (from, to): (u32, u32),
+        from: u32,
+        to: u32,
         link: InstanceId,
         workflow: WorkflowId,
         announcement: Announcement,

@@ -77,7 +77,7 @@ impl Simulation<'_> {
                     callee.wanted(now, caller, workflow, wants);
                 }
                 let announcement = callee.announce(caller, workflow);
-                self.announce((to as u32, from), link, workflow, announcement);
+                self.announce(to as u32, from, link, workflow, announcement);
             }
         }
     }

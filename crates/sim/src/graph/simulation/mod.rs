@@ -16,12 +16,13 @@ use curtail_kernel::stage::JobId;
 use rand_pcg::Pcg64Mcg;
 
 use crate::parallel;
+use crate::pool::Pool;
 
 use super::books::{Book, Ending, ServiceBook};
-use super::clients::Senders;
+use super::clients::{NewRequest, Senders};
 use super::control::Control;
 use super::guard::Guard;
-use super::parts::{Event, Frame, Instance, Jobs, Mail, NONE, Root, deadline_ns};
+use super::parts::{Event, Frame, Instance, Mail, NONE, Root, deadline_ns};
 use super::plan::Plan;
 use super::spec::{Announces, Graph};
 
@@ -36,10 +37,8 @@ pub(super) struct Simulation<'g> {
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     scheduled: u64,
     instances: Vec<Instance>,
-    frames: Vec<Frame>,
-    free_frames: Vec<u32>,
-    roots: Vec<Root>,
-    free_roots: Vec<u32>,
+    frames: Pool<Frame>,
+    roots: Pool<Root>,
     senders: Senders,
     /// For each workflow, the totals at the entry. The processes of the entry share these totals,
     /// because all of them would learn the same values.
@@ -77,10 +76,8 @@ impl<'g> Simulation<'g> {
             events: BinaryHeap::new(),
             scheduled: 0,
             instances,
-            frames: Vec::new(),
-            free_frames: Vec::new(),
-            roots: Vec::new(),
-            free_roots: Vec::new(),
+            frames: Pool::new(),
+            roots: Pool::new(),
             senders: Senders::new(graph, seed),
             totals: vec![Totals::default(); graph.workflows.len()],
             books: graph.workflows.iter().map(|of| Book::new(&of.name, samples)).collect(),
@@ -145,7 +142,7 @@ impl<'g> Simulation<'g> {
                 }
                 Event::Due { instance } => self.due(instance),
                 Event::GiveUp { root, sent } => {
-                    let of = &self.roots[root as usize];
+                    let of = &self.roots[root];
                     if of.sent == sent && of.ended.is_none() {
                         self.close(root, Ending::TimedOut);
                     }
@@ -160,7 +157,7 @@ impl<'g> Simulation<'g> {
 
     /// Sends a client's request.
     fn send(&mut self, sender: u32) {
-        let (workflow, mut rng) = self.senders.request(sender);
+        let NewRequest { workflow, mut rng } = self.senders.request(sender);
         if let Some(next) = self.senders.next_open(sender, self.now) {
             self.at(next, Event::Send { sender });
         }
@@ -168,7 +165,7 @@ impl<'g> Simulation<'g> {
         let plan = Plan::draw(self.graph, of, &mut rng);
         let deadline_ns = self.deadlines[workflow as usize];
         let (sent, progress) = (self.now, Progress::begin(&self.totals[workflow as usize]));
-        let root = Root {
+        let name = self.roots.add(Root {
             plan,
             workflow,
             sender,
@@ -180,13 +177,7 @@ impl<'g> Simulation<'g> {
             is_cancelled: false,
             has_returned: false,
             orphans: 0,
-        };
-        let name = self.free_roots.pop().unwrap_or(self.roots.len() as u32);
-        if name as usize == self.roots.len() {
-            self.roots.push(root);
-        } else {
-            self.roots[name as usize] = root;
-        }
+        });
         self.reroute(name, 0);
         let frame = self.frame(name, 0, NONE, progress, None);
         self.hop(Event::Deliver { frame });
@@ -201,7 +192,7 @@ impl<'g> Simulation<'g> {
         progress: Progress,
         holds: Option<(ResourceId, JobId)>,
     ) -> u32 {
-        let frame = Frame {
+        self.frames.add(Frame {
             root,
             node,
             parent,
@@ -215,43 +206,36 @@ impl<'g> Simulation<'g> {
             admitted: Timestamp(0),
             holds,
             copy: None,
-        };
-        let name = self.free_frames.pop().unwrap_or(self.frames.len() as u32);
-        if name as usize == self.frames.len() {
-            self.frames.push(frame);
-        }
-        self.frames[name as usize] = frame;
-        name
+        })
     }
 
     fn instance_of(&self, frame: u32) -> u32 {
-        let Frame { root, node, .. } = self.frames[frame as usize];
-        self.roots[root as usize].plan.nodes[node as usize].instance
+        let Frame { root, node, .. } = self.frames[frame];
+        self.roots[root].plan.nodes[node as usize].instance
     }
 
     fn workflow_of(&self, frame: u32) -> WorkflowId {
-        WorkflowId(self.roots[self.frames[frame as usize].root as usize].workflow)
+        WorkflowId(self.roots[self.frames[frame].root].workflow)
     }
 
     /// Returns the time at which the request is late.
     fn deadline(&self, frame: u32) -> Timestamp {
-        let root = &self.roots[self.frames[frame as usize].root as usize];
+        let root = &self.roots[self.frames[frame].root];
         Timestamp(root.sent + root.deadline_ns)
     }
 
     /// Handles a request that has left the graph.
     fn finish(&mut self, root: u32, ok: bool) {
-        if self.roots[root as usize].ended.is_none() {
+        if self.roots[root].ended.is_none() {
             self.close(root, if ok { Ending::Responded } else { Ending::Dropped });
         }
-        self.roots[root as usize].has_returned = true;
+        self.roots[root].has_returned = true;
         self.free_root(root);
     }
 
     /// Frees a request that has returned and has no orphaned frames left.
     fn free_root(&mut self, root: u32) {
-        let Root { workflow, work_ns, is_good, has_returned, orphans, .. } =
-            self.roots[root as usize];
+        let Root { workflow, work_ns, is_good, has_returned, orphans, .. } = self.roots[root];
         if !has_returned || orphans > 0 {
             return;
         }
@@ -259,21 +243,21 @@ impl<'g> Simulation<'g> {
             book.work_ns += u128::from(work_ns);
             book.wasted_ns += if is_good { 0 } else { u128::from(work_ns) };
         }
-        self.free_roots.push(root);
+        self.roots.free(root);
     }
 
     /// Ends a request for its client.
     fn close(&mut self, root: u32, ending: Ending) {
         let now = self.now;
-        let of = &mut self.roots[root as usize];
+        let of = &mut self.roots[root];
         let took_ns = now - of.sent;
         of.ended = Some(ending);
         of.is_cancelled |= self.cancels && ending != Ending::Responded;
         of.is_good = ending == Ending::Responded && took_ns <= of.deadline_ns;
         let counts = self.graph.counted_ns().contains(&of.sent);
-        let times = (took_ns, of.deadline_ns);
+        let at = (now / self.graph.sample_ns) as usize;
         for book in [&mut self.books[of.workflow as usize], &mut self.all] {
-            book.ended((now / self.graph.sample_ns) as usize, ending, times, counts);
+            book.ended(at, ending, took_ns, of.deadline_ns, counts);
         }
         let sender = of.sender;
         if let Some(next) = self.senders.next_closed(sender, now, ending) {
@@ -300,7 +284,7 @@ fn instances(graph: &Graph, control: Control, seed: u64) -> (Vec<Instance>, Vec<
                 guard: guard(control, count, seed, instances.len() as u32),
                 blank: process.clone(),
                 process,
-                jobs: service.resources.iter().map(|_| Jobs::default()).collect(),
+                jobs: service.resources.iter().map(|_| Pool::new()).collect(),
                 links: vec![None; count as usize],
                 picks: graph.services.iter().map(|_| None).collect(),
                 due_at: u64::MAX,

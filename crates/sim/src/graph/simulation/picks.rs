@@ -19,7 +19,7 @@ impl Simulation<'_> {
     /// Chooses the process of a call. If the caller picks, returns the copy in its cell, which
     /// [`Self::unpick`] ends.
     pub(super) fn pick(&mut self, from: u32, root: u32, node: u32) -> Option<CopyId> {
-        let planned = self.roots[root as usize].plan.nodes[node as usize].instance;
+        let planned = self.roots[root].plan.nodes[node as usize].instance;
         let service = self.instances[planned as usize].service as usize;
         let first = self.firsts[service];
         let Route::Pick(policy) = self.graph.services[service].route else {
@@ -42,7 +42,7 @@ impl Simulation<'_> {
             cell.handle(now, &event);
         }
         // The id of the frame that will be created next.
-        let query = QueryId(self.free_frames.last().map_or(self.frames.len() as u32, |&of| of));
+        let query = QueryId(self.frames.next());
         let arrive =
             Arrive { may_duplicate: false, may_retry: false, ..Arrive::new(query, GroupId(0)) };
         let actions = cell.handle(now, &kernel::Event::Arrive(arrive));
@@ -51,7 +51,7 @@ impl Simulation<'_> {
             _ => None,
         });
         if let Some((_, server)) = start {
-            self.roots[root as usize].plan.nodes[node as usize].instance = first + server.0;
+            self.roots[root].plan.nodes[node as usize].instance = first + server.0;
         } else {
             // All processes are down or full.
             cell.handle(now, &kernel::Event::Abandoned { query });

@@ -14,7 +14,7 @@ use crate::graph::plan::Act;
 impl Simulation<'_> {
     pub(super) fn deliver(&mut self, frame: u32) {
         let (instance, workflow) = (self.instance_of(frame), self.workflow_of(frame));
-        if self.roots[self.frames[frame as usize].root as usize].is_cancelled {
+        if self.roots[self.frames[frame].root].is_cancelled {
             return self.hop(Event::Return { frame, ok: false });
         }
         if self.is_down(instance) {
@@ -23,7 +23,7 @@ impl Simulation<'_> {
         }
         let (now, deadline) = (Timestamp(self.now), self.deadline(frame));
         let ask = self.ask_of(frame);
-        let parent = self.frames[frame as usize].parent;
+        let parent = self.frames[frame].parent;
         let caller = (parent < ORPHAN).then(|| CallerId(self.instance_of(parent)));
         let of = &mut self.instances[instance as usize];
         let service = of.service as usize;
@@ -52,31 +52,31 @@ impl Simulation<'_> {
 
     /// Sends a request back to its caller because the process does not admit it.
     pub(super) fn refuse(&mut self, frame: u32) {
-        self.frames[frame as usize].refused = true;
+        self.frames[frame].refused = true;
         self.hop(Event::Return { frame, ok: false });
     }
 
     /// Fails a sub-task that was not served in time or whose queue was full.
     pub(super) fn expired(&mut self, frame: u32) {
-        self.frames[frame as usize].refused = true;
+        self.frames[frame].refused = true;
         self.joined(frame, None);
     }
 
     pub(super) fn ask_of(&self, frame: u32) -> Ask {
-        let root = &self.roots[self.frames[frame as usize].root as usize];
+        let root = &self.roots[self.frames[frame].root];
         let business = self.graph.workflows[root.workflow as usize].settings.priority;
         Ask { business, user: root.plan.user }
     }
 
     pub(super) fn begin(&mut self, frame: u32) {
-        self.frames[frame as usize].admitted = Timestamp(self.now);
+        self.frames[frame].admitted = Timestamp(self.now);
         self.act(frame);
     }
 
     /// Sends a frame from its process back to its caller.
     pub(super) fn leave(&mut self, frame: u32, ok: bool) {
         let (instance, workflow) = (self.instance_of(frame), self.workflow_of(frame));
-        let took_ns = self.now - self.frames[frame as usize].admitted.0;
+        let took_ns = self.now - self.frames[frame].admitted.0;
         self.set_here(frame, false);
         let of = &mut self.instances[instance as usize];
         if ok {
@@ -90,12 +90,12 @@ impl Simulation<'_> {
 
     /// Begins the next action of a frame, or ends the frame.
     pub(super) fn act(&mut self, frame: u32) {
-        let Frame { root, node, step, .. } = self.frames[frame as usize];
+        let Frame { root, node, step, .. } = self.frames[frame];
         let instance = self.instance_of(frame);
-        match self.roots[root as usize].plan.act(node, step) {
+        match self.roots[root].plan.act(node, step) {
             None => self.leave(frame, true),
             Some(Act::Use { resource, ns }) => {
-                self.frames[frame as usize].pending = 1;
+                self.frames[frame].pending = 1;
                 self.submit(
                     instance,
                     ResourceId(resource),
@@ -103,7 +103,7 @@ impl Simulation<'_> {
                 );
             }
             Some(Act::Call { first, count, via }) => {
-                let of = &mut self.frames[frame as usize];
+                let of = &mut self.frames[frame];
                 (of.pending, of.sum) = (count, Spent::default());
                 for node in first..first + count {
                     match via {
@@ -124,12 +124,12 @@ impl Simulation<'_> {
     /// Queues a sub-task for a resource.
     pub(super) fn submit(&mut self, instance: u32, resource: ResourceId, task: Task) {
         let (now, workflow) = (Timestamp(self.now), self.workflow_of(task.frame));
-        let progress = self.frames[task.frame as usize].progress;
+        let progress = self.frames[task.frame].progress;
         let standing = Standing { deadline: self.deadline(task.frame), progress, priority: 0 };
         let of = &mut self.instances[instance as usize];
-        let job = of.jobs[resource.0 as usize].add(task);
+        let job = JobId(of.jobs[resource.0 as usize].add(task));
         if of.process.subtask(now, resource, job, workflow, &standing, None).is_err() {
-            of.jobs[resource.0 as usize].free.push(job.0);
+            of.jobs[resource.0 as usize].free(job.0);
             self.expired(task.frame);
         } else {
             self.pump(instance, resource);
@@ -146,13 +146,13 @@ impl Simulation<'_> {
                 Turn::Late(job) => {
                     let of = &mut self.services[service as usize];
                     of.expired += 1;
-                    let task = jobs.tasks[job.0 as usize];
-                    jobs.free.push(job.0);
+                    let task = jobs[job.0];
+                    jobs.free(job.0);
                     self.expired(task.frame);
                 }
                 Turn::Starts(job) => {
-                    let Task { frame, ns, node, requested } = jobs.tasks[job.0 as usize];
-                    let root = &self.roots[self.frames[frame as usize].root as usize];
+                    let Task { frame, ns, node, requested } = jobs[job.0];
+                    let root = &self.roots[self.frames[frame].root];
                     let is_late = root.sent + root.deadline_ns < self.now;
                     if let Some(guard) = &mut self.instances[instance as usize].guard {
                         guard.waited(self.now, self.now - requested);
@@ -160,8 +160,8 @@ impl Simulation<'_> {
                     if root.is_cancelled || (is_late && self.drops_expired) {
                         let of = &mut self.instances[instance as usize];
                         of.process.give_back(now, resource, job);
-                        of.jobs[resource.0 as usize].free.push(job.0);
-                        self.frames[frame as usize].refused |= is_late;
+                        of.jobs[resource.0 as usize].free(job.0);
+                        self.frames[frame].refused |= is_late;
                         self.joined(frame, None);
                     } else if node == NONE {
                         let Instance { deaths, slower, .. } = self.instances[instance as usize];
@@ -179,9 +179,9 @@ impl Simulation<'_> {
     /// Handles a sub-task that has held its resource for the required time.
     pub(super) fn ended(&mut self, instance: u32, resource: ResourceId, job: JobId) {
         let frame = self.release(instance, resource, job);
-        let of = &mut self.frames[frame.0 as usize];
+        let of = &mut self.frames[frame.0];
         of.progress.served(frame.1);
-        self.roots[of.root as usize].work_ns += frame.1;
+        self.roots[of.root].work_ns += frame.1;
         self.pump(instance, resource);
         self.joined(frame.0, Some(Spent::default()));
     }
@@ -197,15 +197,15 @@ impl Simulation<'_> {
         let book = &mut self.services[of.service as usize];
         book.busy_ns[resource.0 as usize] += u128::from(served_ns);
         let jobs = &mut of.jobs[resource.0 as usize];
-        jobs.free.push(job.0);
-        (jobs.tasks[job.0 as usize].frame, served_ns)
+        jobs.free(job.0);
+        (jobs[job.0].frame, served_ns)
     }
 
     pub(super) fn call(&mut self, parent: u32, node: u32, holds: Option<(ResourceId, JobId)>) {
-        let Frame { root, progress, .. } = self.frames[parent as usize];
+        let Frame { root, progress, .. } = self.frames[parent];
         let (from, workflow) = (self.instance_of(parent), self.workflow_of(parent));
         let copy = self.pick(from, root, node);
-        let to = self.roots[root as usize].plan.nodes[node as usize].instance;
+        let to = self.roots[root].plan.nodes[node as usize].instance;
         let (link, ask, now) = (self.link(from, to), self.ask_of(parent), self.now);
         let of = &mut self.instances[from as usize];
         if of.guard.as_mut().is_some_and(|guard| !guard.call(now, to, ask)) {
@@ -219,7 +219,7 @@ impl Simulation<'_> {
         }
         of.process.called(link, workflow);
         let frame = self.frame(root, node, parent, progress.downstream(), holds);
-        self.frames[frame as usize].copy = copy;
+        self.frames[frame].copy = copy;
         self.hop(Event::Deliver { frame });
     }
 
@@ -231,13 +231,13 @@ impl Simulation<'_> {
 
     /// Handles a frame that has returned to its caller.
     pub(super) fn returned(&mut self, frame: u32, ok: bool) {
-        let visit = self.frames[frame as usize];
+        let visit = self.frames[frame];
         let Frame { root, parent, progress, holds, refused, .. } = visit;
         let (to, workflow) = (self.instance_of(frame), self.workflow_of(frame));
-        self.free_frames.push(frame);
-        self.frames[frame as usize].root = NONE;
+        self.frames.free(frame);
+        self.frames[frame].root = NONE;
         if parent == ORPHAN {
-            self.roots[root as usize].orphans -= 1;
+            self.roots[root].orphans -= 1;
             return self.free_root(root);
         }
         if parent == NONE {
@@ -267,11 +267,11 @@ impl Simulation<'_> {
     /// Handles the end of one part of the action that a frame is performing. `spent` is `None` if
     /// the part failed.
     pub(super) fn joined(&mut self, frame: u32, spent: Option<Spent>) {
-        let of = &mut self.frames[frame as usize];
+        let of = &mut self.frames[frame];
         match spent {
             None => {
                 of.failed = true;
-                self.roots[of.root as usize].is_cancelled |= self.cancels;
+                self.roots[of.root].is_cancelled |= self.cancels;
             }
             Some(Spent { service_ns, work_ns }) => {
                 of.sum.service_ns += service_ns;
@@ -286,7 +286,7 @@ impl Simulation<'_> {
             return self.leave(frame, false);
         }
         let Frame { root, node, step, sum, .. } = *of;
-        if let Some(Act::Call { count, .. }) = self.roots[root as usize].plan.act(node, step) {
+        if let Some(Act::Call { count, .. }) = self.roots[root].plan.act(node, step) {
             of.progress.joined(count, sum);
         }
         of.step += 1;

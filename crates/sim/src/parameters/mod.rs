@@ -1,18 +1,22 @@
 //! The parameters of an experiment, as users write them in a file or with flags.
 
+mod shards;
+mod shared;
+mod units;
+
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
+use curtail_dist::Time;
+use curtail_dist::arrivals::Arrivals;
 use serde::{Deserialize, Serialize};
 
 use crate::bounds;
-use crate::calendar::Disturbance;
-use crate::error::{Error, shown};
-use crate::experiment::{
-    Change, Experiment, JitterOf, MOST_WINDOWS, UNIT_NS, UtilizationOf, Windows,
-};
-use curtail_dist::arrivals::Arrivals;
-use curtail_dist::{Distribution, Spec, Time};
+use crate::error::{Error, misplaced, shown, wrong};
+use crate::experiment::{Experiment, JitterOf, MOST_WINDOWS, UNIT_NS, UtilizationOf, Windows};
+use crate::world::{Change, World};
+pub(crate) use shards::split_changes;
+use units::{Units, check_mean};
 
 /// The allowed ranges of whole-number parameters. The flags of the command line use the same
 /// ranges.
@@ -177,9 +181,6 @@ impl Default for Parameters {
 }
 
 pub(crate) const NONE: &str = "none";
-const SLOWDOWN: &str = "EVERY/LASTS/SPEED, like exp:1000/exp:50/0.2; a SPEED of 0 is a pause";
-const OUTAGE: &str = "EVERY/LASTS, like exp:100000/det:500";
-
 impl Parameters {
     /// Checks the parameters and creates the experiment. Reads the files to which the parameters
     /// refer.
@@ -205,21 +206,18 @@ impl Parameters {
         let arrivals = Arrivals::parse(&self.arrivals, UNIT_NS as f64)?;
         units.see("arrivals", arrivals.has_units())?;
         let network = units.optional("network", self.network.as_deref())?;
-        let slowdown = self.slowdown.as_deref().map(|text| slowdown(text, &mut units));
-        let outages = self.outage.as_deref().map(|text| outage(text, &mut units));
+        self.check_world()?;
+        let world = match self.servers {
+            None => World::Shards(self.shards(&mut units)?),
+            Some(servers) => World::Shared(self.shared(servers, &mut units)?),
+        };
         let cancel = self.cancel_cost.as_deref().map(|text| cancel_cost(text, &mut units));
         let mut experiment = Experiment {
-            shards: self.shards,
-            servers: if self.speeds.is_empty() {
-                vec![1.0; self.replicas as usize]
-            } else {
-                self.speeds.clone()
-            },
+            world,
             slots: self.slots,
             // If the jitter is always zero, the shards do not have to draw it.
             jitter: jitter.filter(|jitter| jitter.mean() > 0.0),
             jitter_of: self.jitter_of,
-            hint_error: self.hint_error,
             service,
             arrivals,
             utilization: self.utilization,
@@ -230,66 +228,71 @@ impl Parameters {
             seed: self.seed,
             queue: self.queue,
             network,
-            slowdown: slowdown.transpose()?,
-            outages: outages.transpose()?,
             cancel_ns: cancel.transpose()?.unwrap_or(0),
-            change: None,
             windows: None,
-            shared: None,
             has_units: false,
         };
-        self.share(&mut experiment, &mut units)?;
         self.complete(&mut experiment, &mut units)?;
         Ok(experiment)
     }
 
-    /// Replaces shards with servers that clients share.
-    fn share(&self, experiment: &mut Experiment, units: &mut Units) -> Result<(), Error> {
-        let read = |name, text: &str| units.distribution(name, text);
-        let Some((servers, mut shared)) = self.shared(read)? else { return Ok(()) };
-        let unusable = [
+    /// Checks that no parameter of another world is given.
+    fn check_world(&self) -> Result<(), Error> {
+        let of_shards = [
             ("shards", self.shards != Self::default().shards),
-            ("speeds", !self.speeds.is_empty()),
             ("slowdown", self.slowdown.is_some()),
             ("outage", self.outage.is_some()),
             ("change", !self.change.is_empty()),
             ("hint-error", self.hint_error.is_some()),
+            ("speeds", !self.speeds.is_empty()),
         ];
-        if let Some(&(name, _)) = unusable.iter().find(|(_, is_given)| *is_given) {
-            let why =
-                "it is only for shards, not for servers that clients share; remove it".to_owned();
-            return Err(Error::Misplaced { name, why });
+        let of_shared = [
+            ("clients", self.clients.is_some()),
+            ("client-slots", self.client_slots.is_some()),
+            ("speed", self.speed.is_some()),
+            ("demand", self.demand.is_some()),
+            ("surge", self.surge.is_some()),
+            ("turn", self.turn.is_some()),
+            ("repair", self.repair.is_some()),
+            ("score-exponent", self.score_exponent.is_some()),
+            ("tune", !self.tune.is_empty()),
+            ("stage", !self.stage.is_empty()),
+            ("chunk", self.chunk.is_some()),
+            ("noise", self.noise.is_some()),
+            ("load-window", self.load_window.is_some()),
+            ("queue-series", self.queue_series),
+        ];
+        let (others, why) = match self.servers {
+            Some(_) => (
+                &of_shards[..],
+                "it is only for shards, not for servers that clients share; remove it",
+            ),
+            None => (
+                &of_shared[..],
+                "it is for servers that clients share; add them, like --servers 50",
+            ),
+        };
+        match others.iter().find(|(_, is_given)| *is_given) {
+            Some((name, _)) => Err(misplaced(name, why)),
+            None => Ok(()),
         }
-        // The capacity is computed from the mean of the speeds.
-        let speed = shared.speed.map_or(1.0, |speed| f64::midpoint(1.0, speed.factor));
-        experiment.shards = 1;
-        experiment.servers = vec![speed; servers as usize];
-        if let Some(turn) = shared.turn {
-            arrivals_before("turn", turn.at_ns, experiment)?;
-        }
-        if let Some(surge) = &mut shared.surge {
-            surge.before = experiment.utilization;
-            experiment.change = Some(Change {
-                at: arrivals_before("surge", surge.at_ns, experiment)?,
-                texts: self.surge.iter().map(|text| format!("surge={text}")).collect(),
-                service: experiment.service.clone(),
-                jitter: experiment.jitter.clone(),
-                servers: experiment.servers.clone(),
-            });
-        }
-        experiment.shared = Some(shared);
-        Ok(())
     }
 
+    /// Adds what depends on the rate of the requests, or on their number.
     fn complete(&self, experiment: &mut Experiment, units: &mut Units) -> Result<(), Error> {
         let at = self.change_at.unwrap_or(experiment.warm_up);
-        if !self.change.is_empty() {
-            let change = Change::read(self, at, experiment, units)?;
-            // A change after the last request would have no effect.
-            experiment.change = Some(change).filter(|_| at < experiment.requests);
-        }
         let windows = |length| Windows { from: at, length, to: experiment.requests };
         experiment.windows = self.window.map(windows);
+        let before = experiment.clone();
+        match &mut experiment.world {
+            World::Shards(shards) if !self.change.is_empty() => {
+                let change = Change::read(&self.change, at, &before, &shards.speeds, units)?;
+                // A change after the last request would have no effect.
+                shards.change = Some(change).filter(|_| at < before.requests);
+            }
+            World::Shards(_) => {}
+            World::Shared(shared) => self.schedule(shared, &before, units)?,
+        }
         experiment.has_units = units.have.is_some_and(|(_, have)| have);
         Ok(())
     }
@@ -315,7 +318,7 @@ impl Parameters {
             range("hint-error", &shown(error), usable, "0 to 5; 0 is an exact hint")?;
         }
         if !self.speeds.is_empty() {
-            check_speeds(&self.speeds, self.replicas as usize)?;
+            shards::check_speeds(&self.speeds, self.replicas as usize)?;
         }
         self.check_windows()
     }
@@ -344,14 +347,6 @@ impl Parameters {
     }
 }
 
-fn check_speeds(speeds: &[f64], replicas: usize) -> Result<(), Error> {
-    let list = format!("{speeds:?}");
-    let allowed = format!("one speed for each of the {replicas} replicas");
-    range("speeds", &list, speeds.len() == replicas, &allowed)?;
-    let usable = |speed: &f64| (1e-6..=1e6).contains(speed);
-    range("speeds", &list, speeds.iter().all(usable), "numbers from 1e-6 to 1e6")
-}
-
 fn whole<T: PartialOrd + Display>(
     name: &'static str,
     value: &T,
@@ -365,221 +360,14 @@ fn range(name: &'static str, value: &dyn ToString, fits: bool, allowed: &str) ->
     if fits {
         return Ok(());
     }
-    Err(Error::OutOfRange { name, value: value.to_string(), allowed: allowed.to_owned() })
-}
-
-/// Checks that either all or none of the times of an experiment have units.
-#[derive(Debug, Default)]
-struct Units {
-    /// The first parameter that contains times, and whether these have units.
-    have: Option<(&'static str, bool)>,
-}
-
-impl Units {
-    fn see(&mut self, name: &'static str, has: Option<bool>) -> Result<(), Error> {
-        let Some(has) = has else { return Ok(()) };
-        match *self.have.get_or_insert((name, has)) {
-            (_, before) if before == has => Ok(()),
-            (with, true) => Err(Error::MixedUnits { with, without: name }),
-            (without, false) => Err(Error::MixedUnits { with: name, without }),
-        }
-    }
-
-    fn distribution(&mut self, name: &'static str, text: &str) -> Result<Distribution, Error> {
-        let spec: Spec = text.parse().map_err(|source| Error::Distribution { name, source })?;
-        let made =
-            spec.resolve(UNIT_NS as f64).map_err(|source| Error::Unusable { name, source })?;
-        self.see(name, made.has_units())?;
-        Ok(made)
-    }
-
-    fn optional(
-        &mut self,
-        name: &'static str,
-        text: Option<&str>,
-    ) -> Result<Option<Distribution>, Error> {
-        let Some(text) = text.filter(|text| *text != NONE) else { return Ok(None) };
-        let made = self.distribution(name, text)?;
-        check_finite(name, text, &made)?;
-        Ok(Some(made))
-    }
-
-    fn disturbance(
-        &mut self,
-        name: &'static str,
-        every: &str,
-        lasts: &str,
-    ) -> Result<Disturbance, Error> {
-        let made = Disturbance {
-            every: self.distribution(name, every)?,
-            lasts: self.distribution(name, lasts)?,
-        };
-        check_mean(name, every, &made.every)?;
-        check_mean(name, lasts, &made.lasts)?;
-        Ok(made)
-    }
-}
-
-fn check_mean(name: &'static str, text: &str, of: &Distribution) -> Result<(), Error> {
-    if of.mean() > 0.0 { check_finite(name, text, of) } else { Err(no_mean(name, text, of)) }
-}
-
-fn check_finite(name: &'static str, text: &str, of: &Distribution) -> Result<(), Error> {
-    if of.mean().is_finite() { Ok(()) } else { Err(no_mean(name, text, of)) }
-}
-
-fn no_mean(name: &'static str, text: &str, of: &Distribution) -> Error {
-    Error::NoMean { name, text: text.to_owned(), mean: of.mean() / UNIT_NS as f64 }
+    Err(wrong(name, value.to_string(), allowed))
 }
 
 /// Parses a single time, not a distribution.
 fn cancel_cost(text: &str, units: &mut Units) -> Result<u64, Error> {
     let time: Option<Time> = text.parse().ok();
     if !time.is_some_and(|time| time.number >= 0.0) {
-        let allowed = "one time, like 2 or 500us".to_owned();
-        return Err(Error::OutOfRange { name: "cancel-cost", value: text.to_owned(), allowed });
+        return Err(wrong("cancel-cost", text, "one time, like 2 or 500us"));
     }
-    Ok(units.distribution("cancel-cost", &format!("det:{text}"))?.mean() as u64)
-}
-
-fn slowdown(text: &str, units: &mut Units) -> Result<(Disturbance, f64), Error> {
-    let bad = |why: &str| malformed("slowdown", text, SLOWDOWN, why);
-    let mut parts = text.rsplitn(2, '/');
-    let (Some(speed), Some(rest)) = (parts.next(), parts.next()) else { return Err(bad("")) };
-    let (every, lasts) = halves(rest).map_err(|why| bad(&why))?;
-    let share = speed.parse().ok().filter(|speed: &f64| (0.0..=1e6).contains(speed));
-    let share = share.ok_or_else(|| bad(&format!("SPEED is {speed:?}")))?;
-    Ok((units.disturbance("slowdown", every, lasts)?, share))
-}
-
-fn outage(text: &str, units: &mut Units) -> Result<Disturbance, Error> {
-    let (every, lasts) = halves(text).map_err(|why| malformed("outage", text, OUTAGE, &why))?;
-    units.disturbance("outage", every, lasts)
-}
-
-/// Splits a text into two distributions at a slash. Paths may also contain slashes, so the slashes
-/// are tried from the right until both parts can be parsed.
-fn halves(text: &str) -> Result<(&str, &str), String> {
-    let mut why = String::new();
-    for (at, _) in text.rmatch_indices('/') {
-        let (every, lasts) = (&text[..at], &text[at + 1..]);
-        match (every.parse::<Spec>(), lasts.parse::<Spec>()) {
-            (Ok(_), Ok(_)) => return Ok((every, lasts)),
-            (Ok(_), Err(error)) | (Err(error), Ok(_)) if why.is_empty() => why = error.to_string(),
-            _ => {}
-        }
-    }
-    Err(why)
-}
-
-fn malformed(name: &'static str, text: &str, form: &'static str, why: &str) -> Error {
-    Error::Disturbance { name, text: text.to_owned(), form, why: why.to_owned() }
-}
-
-/// Keys of changes. A value has the same syntax as the parameter with the same name.
-const KEYS: [&str; 3] = ["jitter", "service", "speeds"];
-
-const FORM: &str =
-    "write KEY=VALUE with the key jitter, service or speeds, like jitter=bimodal:0.01:15";
-
-impl Change {
-    /// Reads the changes of `parameters`. `before` is the experiment without them.
-    fn read(
-        parameters: &Parameters,
-        at: u64,
-        before: &Experiment,
-        units: &mut Units,
-    ) -> Result<Self, Error> {
-        let mut change = Self {
-            at,
-            texts: parameters.change.clone(),
-            service: before.service.clone(),
-            jitter: before.jitter.clone(),
-            servers: before.servers.clone(),
-        };
-        let mut seen = Vec::new();
-        for text in &parameters.change {
-            let wrong = |why: String| Error::Change { text: text.clone(), why };
-            let split = text.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
-            let Some((key, value)) = split.filter(|(key, _)| KEYS.contains(key)) else {
-                return Err(wrong(FORM.to_owned()));
-            };
-            if seen.contains(&key) {
-                return Err(wrong(format!("{key} changes twice; remove one of them")));
-            }
-            seen.push(key);
-            change.set(key, value, units).map_err(|error| wrong(error.to_string()))?;
-        }
-        Ok(change)
-    }
-
-    fn set(&mut self, key: &str, value: &str, units: &mut Units) -> Result<(), Error> {
-        match key {
-            "jitter" => {
-                let jitter = units.optional("jitter", Some(value))?;
-                self.jitter = jitter.filter(|jitter| jitter.mean() > 0.0);
-            }
-            "service" => {
-                self.service = units.distribution("service", value)?;
-                check_mean("service", value, &self.service)?;
-            }
-            _ => {
-                let speeds = value.split(',').map(|speed| speed.trim().parse::<f64>());
-                let speeds: Result<Vec<f64>, _> = speeds.collect();
-                let speeds = speeds.map_err(|_| Error::OutOfRange {
-                    name: "speeds",
-                    value: value.to_owned(),
-                    allowed: "numbers, like 1,0.5".to_owned(),
-                })?;
-                check_speeds(&speeds, self.servers.len())?;
-                self.servers = speeds;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Splits a text with several changes, such as `jitter=none,speeds=1,0.5`, at each comma before a
-/// key.
-pub(crate) fn split_changes(text: &str) -> Vec<String> {
-    let mut changes: Vec<String> = Vec::new();
-    for part in text.split(',') {
-        let begins = part.split_once('=').is_some_and(|(key, _)| KEYS.contains(&key.trim()));
-        match changes.last_mut() {
-            Some(last) if !begins => *last = format!("{last},{part}"),
-            _ => changes.push(part.to_owned()),
-        }
-    }
-    changes
-}
-
-/// Returns the expected number of arrivals before a time, which must come before the last request.
-fn arrivals_before(name: &'static str, at_ns: u64, of: &Experiment) -> Result<u64, Error> {
-    let (arrivals, requests) = ((at_ns as f64 / of.gap_ns()).round() as u64, of.requests);
-    if arrivals < requests {
-        return Ok(arrivals);
-    }
-    let why = format!("it comes after the last of {requests} requests; use more requests");
-    Err(Error::Misplaced { name, why })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_comma_before_a_key_divides_changes() {
-        for (text, changes) in [
-            ("jitter=none", &["jitter=none"][..]),
-            (
-                "jitter=none,speeds=1,0.5,service=exp:2",
-                &["jitter=none", "speeds=1,0.5", "service=exp:2"],
-            ),
-            ("service=file:a,b=c", &["service=file:a,b=c"]),
-            ("jitters=1", &["jitters=1"]),
-            ("", &[""]),
-        ] {
-            assert_eq!(split_changes(text), changes, "{text}");
-        }
-    }
+    units.time("cancel-cost", text)
 }
