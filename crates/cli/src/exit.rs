@@ -27,6 +27,11 @@ impl Stop {
         Self::BadInput(error.to_string())
     }
 
+    /// Reports the errors of a configuration.
+    pub(crate) fn config(errors: impl Display) -> Self {
+        Self::BadConfig(errors.to_string())
+    }
+
     /// Reports an error of a library as something that the environment lacks.
     pub(crate) fn lacking(error: impl Display) -> Self {
         Self::Lacking(error.to_string())

@@ -1,48 +1,9 @@
-//! Reads input files, and checks the limit on open files.
+//! Checks the limit on open files.
 
-use std::path::Path;
-
-use curtail_dist::{excerpt, instead, read_text};
 use curtail_load::Plan;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use serde::de::DeserializeOwned;
 
-use crate::exit::{Stop, bad, lacking};
-
-/// Reads a TOML file and returns the value and the text. Errors name the line.
-pub(crate) fn toml_and_text<T: DeserializeOwned>(path: &Path) -> Result<(T, String), Stop> {
-    let text = read_text(path).map_err(Stop::bad)?;
-    let read = toml::from_str(&text).map_err(|error: toml::de::Error| {
-        let number = line(&text, error.span().map_or(0, |span| span.start));
-        let line = text.lines().nth(number - 1).unwrap_or_default().trim();
-        let why: Vec<&str> = error.message().split_whitespace().collect();
-        let (path, why) = (path.display(), explain(&why.join(" ")));
-        bad!("{path}:{number}: {why}, in `{}`", excerpt(line))
-    })?;
-    Ok((read, text))
-}
-
-/// Rewords serde's messages.
-fn explain(message: &str) -> String {
-    if message.starts_with("unknown field ") {
-        let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-        if let [wrong, known @ ..] = &names[..] {
-            return format!("unknown key `{wrong}`; {}", instead(wrong, known));
-        }
-    }
-    let whole = "expected a whole number of 0 or more";
-    message
-        .replace("expected u32", &format!("{whole}, below 4294967296"))
-        .replace("expected u64", whole)
-        .replace("expected f64", "expected a number, such as 0.3")
-        .replace("expected a sequence", "expected a list, such as [1, 2]")
-}
-
-/// Returns the number of the line at a byte offset, counting from 1.
-pub(crate) fn line(text: &str, at: usize) -> usize {
-    let before = &text.as_bytes()[..at.min(text.len())];
-    1 + before.iter().filter(|&&byte| byte == b'\n').count()
-}
+use crate::exit::{Stop, lacking};
 
 /// Raises this process's limit on open files to the hard limit. Every connection is an open file,
 /// and shells often allow 1024 where the system allows far more. Errors are ignored: any operation

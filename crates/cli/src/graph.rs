@@ -71,8 +71,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
     let name = args.file.display();
-    let text = curtail_dist::read_text(&args.file).map_err(|error| bad!("{name}: {error}"))?;
-    let file: GraphFile = toml::from_str(&text).map_err(|error| bad!("{name}: {error}"))?;
+    let file: GraphFile = curtail_config::load(&args.file).map_err(Stop::config)?;
     let graph = Graph::new(&file).map_err(|error| bad!("{name}: {error}"))?;
     if !(args.load > 0.0 && args.load <= 1e3) {
         return Err(bad!("--load {}: give it a number up to 1000", args.load));

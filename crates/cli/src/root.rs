@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use curtail_dist::instead;
+use curtail_config::instead;
 use curtail_kernel::{Limits, Policy, PolicyError};
 use curtail_search::root_server::{self, RootConfig, RootServerError};
 

@@ -82,7 +82,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Stop> {
-    let stages = config::load(&args.config).map_err(|why| Stop::BadConfig(why.to_string()))?;
+    let stages = config::load(&args.config).map_err(Stop::config)?;
     if args.check {
         let text = format!("{}: valid, {} stage(s)", args.config.display(), stages.len());
         report(&text, &machine(&stages), args.output.json)?;

@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use crate::spec::FORMS;
-use crate::text::{TextError, instead};
+use curtail_config::instead;
 use curtail_kernel::duration::UNITS;
+
+use crate::spec::FORMS;
+use crate::text::TextError;
 
 /// The reason why a text is not a distribution. The message names the value and the fix.
 #[allow(missing_docs, reason = "the messages document the variants")]

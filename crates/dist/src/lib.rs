@@ -44,4 +44,4 @@ pub use histogram_log::{
 pub use quantity::{Malformed, Time};
 pub use samples::{Samples, read_samples};
 pub use spec::{Form, Scale, Spec};
-pub use text::{MAX_FILE_BYTES, TextError, closest, excerpt, instead, read_text};
+pub use text::{MAX_FILE_BYTES, TextError, read_text};

@@ -5,11 +5,13 @@ use std::fs::File;
 use std::io::{BufReader, Cursor, Read};
 use std::path::Path;
 
+use curtail_config::excerpt;
+
 use crate::distribution::MAX_SAMPLE_NS;
 use crate::error::ResolveError;
 use crate::histogram_log::{self, LogReader, MAX_NAMED, read_log_series};
 use crate::quantity::{Malformed, Time};
-use crate::text::{BYTE_ORDER_MARK, TextError, excerpt, text_from};
+use crate::text::{BYTE_ORDER_MARK, TextError, text_from};
 
 pub(crate) const MIXED: &str = "some lines have units and some have none; give all a unit or none";
 

@@ -12,9 +12,12 @@
 //!     unread = { argument = 0, field = "conn.rbytes" }
 //! "#)?;
 //! assert_eq!(app.stages()[3..5], ["socket-to-parse", "parse-to-response"]);
-//! # Ok::<(), curtail_probe::app::AppError>(())
+//! # Ok::<(), curtail_config::ConfigErrors>(())
 //! ```
 
+use std::ops::Range;
+
+use curtail_config::{ConfigErrors, Given, Report, deserialize};
 use serde::Deserialize;
 
 /// The maximum number of marks per application. It matches the size of the tables in the eBPF
@@ -22,8 +25,7 @@ use serde::Deserialize;
 pub const MARKS_MAX: usize = 4;
 
 /// The marks and stages of an application.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct App {
     /// The name of the application.
     pub name: String,
@@ -31,8 +33,17 @@ pub struct App {
     /// the read if there are no marks.
     pub response: String,
     /// The marks, in the order in which a request passes them. The first one begins a request.
-    #[serde(default)]
     pub mark: Vec<Mark>,
+}
+
+/// The description as it is written in the file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    response: Given<String>,
+    #[serde(default)]
+    mark: Vec<Given<Mark>>,
 }
 
 /// A point that every request passes exactly once.
@@ -78,22 +89,61 @@ pub struct Unread {
     pub offset: Option<u64>,
 }
 
-/// The reason why an application's description was rejected.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AppError {
-    /// The text is not TOML, or has unknown or missing fields. The message names the line.
-    #[error("{0}")]
-    Toml(String),
-    /// A value is out of range.
-    #[error("{field}: {problem}; {fix}")]
-    Value {
-        /// The field.
-        field: String,
-        /// The problem.
-        problem: String,
-        /// The fix.
-        fix: &'static str,
-    },
+impl File {
+    fn check(&self, report: &mut Report<'_>) {
+        if let Some(extra) = self.mark.get(MARKS_MAX) {
+            let wrong = format!("there are {} marks", self.mark.len());
+            report.error(&extra.span(), &wrong, "keep at most 4");
+        }
+        let first_has_key = self.mark.first().is_some_and(|mark| mark.get().key.is_some());
+        for (at, given) in self.mark.iter().enumerate() {
+            given.get().check(at == 0, first_has_key, &given.span(), report);
+        }
+        let mut seen = App::unknown().stages();
+        seen.retain(|stage| *stage != App::unknown().response);
+        let marks = self.mark.iter().map(|mark| (&mark.get().stage, mark.span()));
+        for (stage, span) in marks.chain([(self.response.get(), self.response.span())]) {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-_. ".contains(c);
+            if stage.is_empty() || stage.len() > 40 || !stage.chars().all(plain) {
+                let wrong = format!("{stage:?} is not a valid stage name");
+                report.error(&span, &wrong, "use up to 40 letters, digits, blanks, and -_.");
+            }
+            if seen.contains(stage) {
+                let wrong = format!("stage {stage:?} is used twice");
+                report.error(&span, &wrong, "give every stage its own name");
+            }
+            seen.push(stage.clone());
+        }
+    }
+}
+
+impl Mark {
+    fn check(
+        &self,
+        is_first: bool,
+        first_has_key: bool,
+        span: &Range<usize>,
+        report: &mut Report<'_>,
+    ) {
+        let mut wrong = |wrong, fix| report.error(span, wrong, fix);
+        if self.function.is_some() == self.tracepoint.is_some() {
+            wrong("the mark needs exactly one location", "set `function` or `tracepoint`");
+        }
+        if self.tracepoint.as_ref().is_some_and(|name| !name.contains(':')) {
+            wrong("`tracepoint` has no provider", "write it as provider:name");
+        }
+        if self.key.is_some_and(|key| key > 5 || !first_has_key) {
+            wrong("`key` is invalid", "use 0 to 5, and give the first mark a key, too");
+        }
+        let Some(unread) = &self.unread else { return };
+        if !is_first {
+            wrong("`unread` is allowed only in the first mark", "move it there");
+        }
+        if unread.argument > 5 || unread.field.is_some() == unread.offset.is_some() {
+            let fix = "set `argument` from 0 to 5, and `field` or `offset`";
+            wrong("`unread` is incomplete", fix);
+        }
+    }
 }
 
 const BUILT_IN: [(&str, &str); 6] = [
@@ -115,7 +165,7 @@ impl App {
     #[must_use]
     pub fn named(name: &str) -> Option<App> {
         let (_, text) = BUILT_IN.iter().find(|(known, _)| *known == name)?;
-        Some(App::parse(text).expect("built-in descriptions are tested"))
+        Some(App::parse(name, text).expect("built-in descriptions are tested"))
     }
 
     /// Returns an application without marks. It can be used for any server, because everything
@@ -125,68 +175,21 @@ impl App {
         App { name: "any".to_owned(), response: "socket-to-response".to_owned(), mark: Vec::new() }
     }
 
-    /// Parses a description.
+    /// Parses a description. Errors refer to the file as `name`.
     ///
     /// # Errors
     ///
-    /// If the description is invalid. The error names the line or field, and the fix.
-    pub fn parse(text: &str) -> Result<App, AppError> {
-        let app: App = toml::from_str(text).map_err(|error| AppError::Toml(error.to_string()))?;
-        let wrong = |field: &str, problem: String, fix| {
-            Err(AppError::Value { field: field.to_owned(), problem, fix })
-        };
-        if app.mark.len() > MARKS_MAX {
-            return wrong("mark", format!("there are {}", app.mark.len()), "keep at most 4");
+    /// If the description is invalid. Each error names the line, the value, and the fix.
+    pub fn parse(name: &str, text: &str) -> Result<App, ConfigErrors> {
+        let mut report = Report::new(name, text);
+        let file: Option<File> = deserialize(&mut report);
+        if let Some(file) = &file {
+            file.check(&mut report);
         }
-        for (at, mark) in app.mark.iter().enumerate() {
-            let field = format!("mark[{at}]");
-            if mark.function.is_some() == mark.tracepoint.is_some() {
-                return wrong(
-                    &field,
-                    "it needs exactly one location".to_owned(),
-                    "set `function` or `tracepoint`",
-                );
-            }
-            if mark.tracepoint.as_ref().is_some_and(|name| !name.contains(':')) {
-                return wrong(
-                    &field,
-                    "no provider".to_owned(),
-                    "write `tracepoint` as provider:name",
-                );
-            }
-            if mark.key.is_some_and(|key| key > 5 || app.mark[0].key.is_none()) {
-                let fix = "use 0 to 5, and give the first mark a key, too";
-                return wrong(&field, "`key` is invalid".to_owned(), fix);
-            }
-            let Some(unread) = &mark.unread else { continue };
-            if at > 0 {
-                return wrong(
-                    &field,
-                    "`unread` is allowed only in the first mark".to_owned(),
-                    "move it there",
-                );
-            }
-            if unread.argument > 5 || unread.field.is_some() == unread.offset.is_some() {
-                let fix = "set `argument` from 0 to 5, and `field` or `offset`";
-                return wrong(&field, "`unread` is incomplete".to_owned(), fix);
-            }
-        }
-        let stages = app.stages();
-        for (at, stage) in stages.iter().enumerate() {
-            let plain = |c: char| c.is_ascii_alphanumeric() || "-_. ".contains(c);
-            if stage.is_empty() || stage.len() > 40 || !stage.chars().all(plain) {
-                let fix = "use up to 40 letters, digits, blanks, and -_.";
-                return wrong("stage", format!("{stage:?} is not a valid stage name"), fix);
-            }
-            if stages[..at].contains(stage) {
-                return wrong(
-                    "stage",
-                    format!("{stage:?} is used twice"),
-                    "give every stage its own name",
-                );
-            }
-        }
-        Ok(app)
+        report.finish()?;
+        let File { name, response, mark } = file.expect("a file without errors has a value");
+        let mark = mark.into_iter().map(Given::into_inner).collect();
+        Ok(App { name, response: response.into_inner(), mark })
     }
 
     /// Returns all stages of a request, in order.
@@ -215,18 +218,15 @@ mod tests {
     #[test]
     fn errors_name_the_field_and_the_fix() {
         let refused = |text: &str, with: &str| {
-            let error = App::parse(text).expect_err(text).to_string();
+            let error = App::parse("a", text).expect_err(text).to_string();
             assert!(error.contains(with), "{text}: {error}");
         };
         let head = "name = 'a'\nresponse = 'r'\n";
         let of = |rest: &str| format!("{head}[[mark]]\nstage = 's'\n{rest}");
-        refused("name = 'a'", "response");
-        refused(&format!("{head}colour = 1"), "line 3");
-        refused(&of(""), "mark[0]: it needs exactly one location");
-        refused(
-            &of("function = 'f'\ntracepoint = 'a:b'"),
-            "mark[0]: it needs exactly one location",
-        );
+        refused("name = 'a'", "response is missing; add it");
+        refused(&format!("{head}colour = 1"), "a:3: colour: unknown key; valid keys here are name");
+        refused(&of(""), "a:3: [[mark]]: the mark needs exactly one location; set `function`");
+        refused(&of("function = 'f'\ntracepoint = 'a:b'"), "needs exactly one location");
         refused(&of("tracepoint = 'b'"), "provider:name");
         refused(&of("function = 'f'\nunread = { argument = 6, offset = 1 }"), "from 0 to 5");
         refused(

@@ -108,13 +108,13 @@ impl<'d> Binary<'d> {
                 .to_owned();
         }
         let parts = [".isra", ".part", ".constprop", ".cold"];
-        let near = |other: &String| {
+        let off = |other: &str| {
             let cut = parts.iter().filter_map(|part| other.find(part)).min().unwrap_or(other.len());
-            strsim::normalized_levenshtein(&other[..cut], name)
+            curtail_config::distance(name, &other[..cut])
         };
-        let near = known.iter().map(|other| (near(other), other.as_str()));
-        let mut near: Vec<(f64, &str)> = near.filter(|(near, _)| *near > 0.8).collect();
-        near.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let near = known.iter().filter_map(|other| Some((off(other)?, other.as_str())));
+        let mut near: Vec<(usize, &str)> = near.collect();
+        near.sort_by_key(|(off, _)| *off);
         let near: Vec<&str> = near.into_iter().map(|(_, other)| other).take(4).collect();
         match near.is_empty() {
             true => "; run `nm` for a list of all functions".to_owned(),

@@ -249,7 +249,7 @@ fn avoided(value: u64) -> u64 {
 #[test]
 fn without_requests_the_error_reports_how_far_packets_came() {
     let mark = "name = 'a'\nresponse = 'r'\n[[mark]]\nstage = 's'\nfunction = 'live::avoided'";
-    let app = App::parse(mark).expect("an application");
+    let app = App::parse("test", mark).expect("an application");
     let options = || Options { allow_slow: true, ..options(app.clone()) };
     assert_eq!(std::hint::black_box(avoided as fn(u64) -> u64)(2), 3);
     let _turn = turn();
@@ -282,7 +282,7 @@ fn the_maximum_number_of_marks_passes_the_verifier() {
     };
     let first = mark(0, "key = 5\nunread = { argument = 3, offset = 9 }");
     let others: String = (1..4).map(|at| mark(at, "key = 2")).collect();
-    let app = App::parse(&format!("name = 'a'\nresponse = 'r'\n{first}{others}"))
+    let app = App::parse("test", &format!("name = 'a'\nresponse = 'r'\n{first}{others}"))
         .expect("an application");
     assert_eq!(app.mark.len(), 4);
     let _turn = turn();
@@ -379,8 +379,11 @@ fn errors_name_what_cannot_be_attached() {
     let (address, serving) = server::serve(On::Same, || [0; 4], || {});
     let find = |port| Target::find(std::process::id(), Some(port));
     let place = |text: &str| {
-        let app = App::parse(&format!("name = 'a'\nresponse = 'r'\n[[mark]]\nstage = 's'\n{text}"))
-            .expect(text);
+        let app = App::parse(
+            "test",
+            &format!("name = 'a'\nresponse = 'r'\n[[mark]]\nstage = 's'\n{text}"),
+        )
+        .expect(text);
         let session = Session::attach(find(address.port()).expect("it listens"), options(app));
         session.err().map(|error| error.to_string()).unwrap_or_default()
     };

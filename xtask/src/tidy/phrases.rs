@@ -13,6 +13,8 @@ use super::{Finding, Limits, Tree};
 pub(super) struct Phrase {
     /// A regular expression for paths.
     files: String,
+    /// A regular expression for paths of `files` to which the rule does not apply.
+    except: Option<String>,
     pattern: String,
     /// A comment that permits the pattern on its line.
     pardon: Option<String>,
@@ -22,11 +24,15 @@ pub(super) struct Phrase {
 /// Finds lines that match a forbidden pattern.
 pub(super) fn findings(tree: &Tree, limits: &Limits) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    for Phrase { files, pattern, pardon, fix } in &limits.phrase {
+    for Phrase { files, except, pattern, pardon, fix } in &limits.phrase {
         let compiled = |text: &str| Regex::new(text).with_context(|| text.to_owned());
         let (files, pattern) = (compiled(files)?, compiled(pattern)?);
+        let except = except.as_deref().map(compiled).transpose()?;
+        let applies = |path: &str| {
+            files.is_match(path) && !except.as_ref().is_some_and(|except| except.is_match(path))
+        };
         let pardoned = |line: &str| pardon.as_ref().is_some_and(|remark| line.contains(remark));
-        for file in tree.files.iter().filter(|file| files.is_match(&file.path)) {
+        for file in tree.files.iter().filter(|file| applies(&file.path)) {
             for (at, line) in file.text.lines().enumerate().filter(|(_, line)| !pardoned(line)) {
                 if let Some(found) = pattern.find(line) {
                     let what = format!("`{}`", found.as_str().trim());
@@ -80,6 +86,12 @@ mod tests {
             ("a.rs", concat!("fn reutili", "se()"), true),
             ("a.md", "an optimistic guess, optimized, cancelled", false),
             ("LICENSE-MIT", concat!("behavi", "our"), false),
+            (source, "let file: File = toml::from_str(text)?;", true),
+            ("crates/config-two/src/b.rs", "strsim::damerau_levenshtein(a, b)", true),
+            ("crates/a/Cargo.toml", "toml.workspace = true", true),
+            ("crates/config/src/read.rs", "use toml::de::DeTable;", false),
+            ("lab/a/src/b.rs", "toml::from_str(text)", false),
+            ("a.md", "a stage.toml::name", false),
         ];
         for (path, line, found) in cases {
             let findings = findings(&Tree::of(&[(path, line)]), &limits).expect("patterns");

@@ -296,7 +296,7 @@ pub(crate) struct ProtocolArgs {
     #[arg(long, value_name = "BYTES")]
     size: Option<usize>,
     /// Maximum size of a response, such as 64MiB; longer ones fail
-    #[arg(long, value_name = "SIZE", value_parser = curtail_proxy::config::parse_size, default_value = "64MiB")]
+    #[arg(long, value_name = "SIZE", value_parser = curtail_config::parse_size, default_value = "64MiB")]
     pub(crate) max_response: u64,
 }
 

@@ -5,7 +5,8 @@
 use std::path::Path;
 use std::str::FromStr;
 
-use curtail_dist::{Form, Spec, Time, excerpt, read_text};
+use curtail_config::excerpt;
+use curtail_dist::{Form, Spec, Time, read_text};
 use curtail_kernel::duration::{UNITS, Unit};
 use curtail_queueing::ModelError;
 use curtail_queueing::models::{Hyper, Service as Moments};

@@ -79,13 +79,14 @@ fn app(asked: Option<&str>, process: &str) -> Result<(App, bool), Stop> {
         return Ok((app, false));
     }
     let path = Path::new(asked);
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    std::fs::metadata(path).map_err(|error| {
         let known: Vec<_> = App::built_in().collect();
         let known = known.join(", ");
         bad!("--app {asked}: {error}; give {known}, none, or a TOML file")
     })?;
-    let read = App::parse(&text).map(|app| (app, false));
-    read.map_err(|error| bad!("{}: {error}", path.display()))
+    let text = curtail_config::read_text(path).map_err(Stop::config)?;
+    let app = App::parse(asked, &text).map_err(Stop::config)?;
+    Ok((app, false))
 }
 
 /// Profiles the server that the arguments name. The returned flag is true if a signal ended the

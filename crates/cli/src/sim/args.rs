@@ -5,17 +5,15 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::RangedU64ValueParser;
 use clap::value_parser;
-use curtail_dist::closest;
+use curtail_config::{Given, Report, closest, deserialize, read_text};
 use curtail_kernel::Policy;
 use curtail_sim::{
-    Candidate, Error, Experiment, JitterOf, Parameters, UNIT_NS, UtilizationOf, allowed,
+    Candidate, Error, Experiment, JitterOf, Parameters, UNIT_NS, UtilizationOf, allowed, sweep,
 };
 use serde::{Deserialize, Serialize};
-use toml::{Spanned, Value};
 
 use crate::args::{Effort, Json, Percentiles, ServiceTimes, of_flag, within};
 use crate::exit::{Stop, bad};
-use crate::files;
 
 /// Flags of an experiment. A flag overrides the same parameter in the file.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -136,20 +134,20 @@ fn jitter_of(text: &str) -> Result<JitterOf, String> {
 }
 
 /// A file with an experiment.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct File {
-    policies: Option<Vec<String>>,
+    policies: Option<Given<Vec<String>>>,
     percentiles: Option<Vec<f64>>,
     experiment: Parameters,
-    grid: BTreeMap<String, Spanned<Value>>,
+    grid: BTreeMap<String, Given<sweep::Written>>,
 }
 
 /// An axis of a grid that a file defines.
 #[derive(Debug)]
 pub(crate) struct Varied {
     pub(crate) key: String,
-    pub(crate) value: Value,
+    pub(crate) values: sweep::Written,
     /// The position of the axis: the file and the line.
     pub(crate) place: String,
 }
@@ -196,7 +194,7 @@ impl ExperimentArgs {
         let mut parameters = file.experiment;
         let given = self.apply(&mut parameters);
         let flags = Some(self.policies.clone()).filter(|list| !list.is_empty());
-        let named = flags.or(file.policies);
+        let named = flags.or(file.policies.map(Given::into_inner));
         let policies = if parameters.servers.is_some() { SHARED_POLICIES } else { policies };
         let named = named.unwrap_or_else(|| policies.iter().map(ToString::to_string).collect());
         Ok(Written {
@@ -258,23 +256,28 @@ fn shown(value: &impl Serialize) -> String {
 
 /// Reads a file and the axes of its grid, in the file's order.
 fn read(path: &Path) -> Result<(File, Vec<Varied>), Stop> {
-    let (mut file, text): (File, _) = files::toml_and_text(path)?;
+    let text = read_text(path).map_err(Stop::config)?;
+    let name = path.display().to_string();
     if text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#')) {
-        let path = path.display();
-        return Err(bad!("{path} is empty; give it an [experiment], or drop it"));
+        return Err(bad!("{name} is empty; give it an [experiment], or drop it"));
     }
-    if file.policies.as_ref().is_some_and(Vec::is_empty) {
-        let path = path.display();
-        return Err(bad!("{path}: policies is empty; name one, or remove the key"));
+    let mut report = Report::new(&name, &text);
+    let file: Option<File> = deserialize(&mut report);
+    let mut grid = Vec::new();
+    if let Some(File { policies, grid: axes, .. }) = &file {
+        if let Some(given) = policies.as_ref().filter(|given| given.get().is_empty()) {
+            report.error(&given.span(), "policies is empty", "name one, or remove the key");
+        }
+        let mut axes: Vec<_> = axes.iter().collect();
+        axes.sort_by_key(|(_, values)| values.span().start);
+        grid.extend(axes.into_iter().map(|(key, values)| Varied {
+            key: key.clone(),
+            values: values.get().clone(),
+            place: report.place(&values.span()),
+        }));
     }
-    let mut grid: Vec<_> = std::mem::take(&mut file.grid).into_iter().collect();
-    grid.sort_by_key(|(_, value)| value.span().start);
-    let varied = |(key, value): (String, Spanned<Value>)| {
-        let place = format!("{}:{}", path.display(), files::line(&text, value.span().start));
-        Varied { key, value: value.into_inner(), place }
-    };
-    let grid = grid.into_iter().map(varied).collect();
-    Ok((file, grid))
+    report.finish().map_err(Stop::config)?;
+    Ok((file.expect("a file without errors has a value"), grid))
 }
 
 /// Parses the policies, and suggests a name for an unknown one.

@@ -44,7 +44,8 @@ fn hedging_that_pays_is_reported_with_gain_and_load_limit() {
     assert_eq!(rival["as_good"], false, "{rival}");
     assert!(number(&rival["p99"]) > 1.1 * (1.0 - gain) * 77.4, "{rival}");
     assert!(number(&rival["copies_per_query"]) > 1.0 && rival["text"].is_string(), "{rival}");
-    let config: toml::Table = advice["config"].as_str().expect("a text").parse().expect("TOML");
+    let config: serde_json::Value =
+        curtail_config::parse("config", advice["config"].as_str().expect("a text")).expect("TOML");
     assert_eq!(config["service"][0]["policy"].as_str(), Some(policy));
     assert_eq!(config["service"][0]["cancel"].as_str(), Some("none"));
     assert!(advice.get("samples").is_none());
@@ -133,8 +134,9 @@ fn slots_are_found_at_a_replica() {
     let advice = json_in(Path::new("."), &format!("{line} {replicas}"));
     let slots = advice["slots"].as_i64().expect("a number");
     assert!((2..=4).contains(&slots), "{slots}");
-    let config: toml::Table = advice["config"].as_str().expect("a text").parse().expect("TOML");
-    assert_eq!(config["service"][0]["slots"].as_integer(), Some(slots));
+    let config: serde_json::Value =
+        curtail_config::parse("config", advice["config"].as_str().expect("a text")).expect("TOML");
+    assert_eq!(config["service"][0]["slots"].as_i64(), Some(slots));
 }
 
 #[test]

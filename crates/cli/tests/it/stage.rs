@@ -45,8 +45,8 @@ fn the_example_of_the_help_can_be_used_as_it_is() {
 fn bad_configurations_are_refused_with_the_line_and_the_fix() {
     let (kind, slots) = (config("udp", ""), config("tcp", "slots = 0"));
     let cases = [
-        ("kind.toml", "kind.toml:3: unknown variant `udp`"),
-        ("slots.toml", "slots.toml:5: stage \"a\": slots = 0 is out of range; use 1 to 4096"),
+        ("kind.toml", "kind.toml:3: \"udp\": kind has an invalid value; write \"http\" or"),
+        ("slots.toml", "slots.toml:5: 0: slots is out of range; use 1 to 4096, or \"auto\""),
     ];
     let folder = folder(&[("kind.toml", &kind), ("slots.toml", &slots)]);
     refused(folder.path(), "stage --config", &cases);

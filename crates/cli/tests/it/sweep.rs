@@ -229,8 +229,8 @@ fn a_grid_in_a_file_is_overridden_by_flags() {
     let mut sim = Command::new(CURTAIL);
     run(sim.args(["sim", "--file", &file])).ends(2).warns(["curtail sweep"]);
     for (line, words) in [
-        ("p = 0.1", "grid.toml:2: [grid] p is 0.1; give a list, such as [0.1]"),
-        ("p = [true]", "grid.toml:2: [grid] p: true must be a number or a string"),
+        ("p = 0.1", "grid.toml:2: 0.1: p is one number; give a list, such as [0.1]"),
+        ("p = [true]", "grid.toml:2: [true]: p must be a number or a string; "),
         ("\n\nshards = [1.5]", "grid.toml:4: grid shards: 1.5 is not valid"),
         (
             "seed = [1]\nutilizaton = [1]",
@@ -238,7 +238,10 @@ fn a_grid_in_a_file_is_overridden_by_flags() {
         ),
         ("utilization = \"much\"", "grid.toml:2: grid utilization: much is not valid; use numbers"),
         ("p = { from = 1, to = 2 }", "either a step or a count"),
-        ("p = { from = 1, to = 2, stop = 1 }", "unknown field `stop`"),
+        (
+            "p = { from = 1, to = 2, stop = 1 }",
+            "grid.toml:2: stop: unknown key; did you mean step?",
+        ),
     ] {
         fs::write(&file, format!("[grid]\n{line}\n")).expect("a file");
         refused(&format!("--file {file}"), &out, 2, words);

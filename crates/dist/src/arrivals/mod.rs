@@ -7,8 +7,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use curtail_config::closest;
+
 use crate::spec::Spec;
-use crate::text::{TextError, closest};
+use crate::text::TextError;
 
 mod clock;
 mod trace;

@@ -3,9 +3,11 @@
 
 use std::path::Path;
 
+use curtail_config::excerpt;
+
 use super::ArrivalsError;
 use crate::samples::{MIXED, times};
-use crate::text::{excerpt, read_text};
+use crate::text::read_text;
 
 #[derive(Debug)]
 pub(super) struct Recorded {

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use curtail_config::excerpt;
 use flate2::read::ZlibDecoder;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
@@ -22,7 +23,7 @@ use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerial
 
 use crate::distribution::MAX_SAMPLE_NS;
 use crate::error::ResolveError;
-use crate::text::{TextError, excerpt};
+use crate::text::TextError;
 
 /// The maximum number of samples kept from a log. If a log contains more samples, this many are
 /// taken at equal distances in sorted order, so the count of any range is off by at most one

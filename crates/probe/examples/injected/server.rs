@@ -25,7 +25,7 @@ pub(crate) fn app(program: &str, search: On) -> App {
          function = '{program}::server::parsed'\nunread = {{ argument = 0, offset = 0 }}\n{first}\n\
          [[mark]]\nstage = 'search'\nfunction = '{program}::server::searched'\n{second}\n"
     );
-    App::parse(&text).expect("a description")
+    App::parse("test", &text).expect("a description")
 }
 
 /// The thread that runs the search.

@@ -1,126 +1,39 @@
 //! Checks single values. Each check returns a usable value even if the key is missing or wrong, so
 //! that the rest of the file is also checked.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::ops::{Range, RangeInclusive};
-use std::time::Duration;
+use std::ops::Range;
 
-use super::address;
-use super::report::Report;
-use super::values::{Given, Size, Span};
+use curtail_config::{Fraction, Given, Key, Report};
 
-/// Checks a key of a table. Errors contain the name of the key.
-macro_rules! key {
-    ($check:ident, $report:expr, $raw:ident.$key:ident, $($rest:expr),+) => {
-        $crate::config::check::$check($report, stringify!($key), $raw.$key.as_ref(), $($rest),+)
-    };
-}
-pub(super) use key;
-
-/// Checks a duration that must be above zero. The error suggests the default, or 500 ms if the
-/// default is zero.
-pub(super) fn duration(
+/// Checks a fraction. `example` says what a fraction means.
+pub(super) fn fraction<const PERCENT: u32>(
     report: &mut Report<'_>,
     key: &str,
-    given: Option<&Given<Span>>,
-    default: Duration,
-) -> Duration {
-    let Some(given) = given else { return default };
-    let span = Duration::from_nanos(given.get().0);
-    if span.is_zero() {
-        let usual = if default.is_zero() { Duration::from_millis(500) } else { default };
-        let fix = format!("use a longer duration, like \"{usual:?}\"");
-        report.error(&given.span(), &format!("{key} is zero"), &fix);
-    }
-    span
-}
-
-/// Checks a duration that has a minimum.
-pub(super) fn at_least(
-    report: &mut Report<'_>,
-    key: &str,
-    given: Option<&Given<Span>>,
-    least: Duration,
-    default: Duration,
-) -> Duration {
-    let Some(given) = given else { return default };
-    let span = Duration::from_nanos(given.get().0);
-    if span < least {
-        let wrong = if span.is_zero() {
-            format!("{key} is zero")
-        } else {
-            format!("{key} is shorter than {least:?}")
-        };
-        report.error(&given.span(), &wrong, &format!("use at least \"{least:?}\""));
-    }
-    span
-}
-
-/// Checks an integer in a range.
-pub(super) fn count(
-    report: &mut Report<'_>,
-    key: &str,
-    given: Option<&Given<u64>>,
-    range: RangeInclusive<u32>,
-    default: u32,
-) -> u32 {
-    let Some(given) = given else { return default };
-    match u32::try_from(*given.get()).ok().filter(|count| range.contains(count)) {
-        Some(count) => count,
-        None => {
-            let (least, most) = range.into_inner();
-            let wrong = format!("{key} is out of range");
-            report.error(&given.span(), &wrong, &format!("use {least} to {most}"));
-            default
-        }
-    }
-}
-
-/// Checks a fraction from 0 to 1.
-pub(super) fn fraction(
-    report: &mut Report<'_>,
-    key: &str,
-    given: Option<&Given<f64>>,
+    given: &Key<Fraction<PERCENT>>,
     example: &str,
-    default: f64,
 ) -> f64 {
-    let Some(given) = given else { return default };
-    if !(0.0..=1.0).contains(given.get()) {
+    let (checked, span) = (given.get().checked(), given.span());
+    if let (None, Some(at)) = (checked, span) {
         let fix = format!("use a fraction from 0 to 1; {example}");
-        report.error(&given.span(), &format!("{key} is out of range"), &fix);
-        return default;
+        report.error(&at, &format!("{key} is out of range"), &fix);
     }
-    *given.get()
-}
-
-/// Checks an address to listen on.
-pub(super) fn listener<T>(given: &Given<T>, text: &str, report: &mut Report<'_>) -> SocketAddr {
-    address::read(text).unwrap_or_else(|(wrong, fix)| {
-        report.error(&given.span(), wrong, &fix);
-        // Port 0 clashes with no other address, so this error causes no further ones.
-        SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)
-    })
+    checked.unwrap_or_default()
 }
 
 /// Checks that a number, such as a rate or a weight, is finite and at least `least`.
 pub(super) fn rate(
     report: &mut Report<'_>,
     key: &str,
-    given: Option<&Given<f64>>,
+    given: &Given<f64>,
     least: f64,
-    default: f64,
-) -> f64 {
-    let Some(given) = given else { return default };
-    if given.get().is_finite() && *given.get() >= least {
-        return *given.get();
+) -> Option<f64> {
+    let number = Some(*given.get()).filter(|number| number.is_finite() && *number >= least);
+    if number.is_none() {
+        let range = if least > 0.0 { "above 0" } else { "of at least 0" };
+        let fix = format!("use a number {range}");
+        report.error(&given.span(), &format!("{key} is out of range"), &fix);
     }
-    let range = if least > 0.0 { "above 0" } else { "of at least 0" };
-    report.error(
-        &given.span(),
-        &format!("{key} is out of range"),
-        &format!("use a number {range}"),
-    );
-    default
+    number
 }
 
 /// Checks the name of a header, and returns it in lower case.
@@ -130,25 +43,6 @@ pub(super) fn header(report: &mut Report<'_>, given: &Given<String>, example: &s
         report.error(&given.span(), "header is not a valid header name", &fix);
     }
     given.get().to_ascii_lowercase()
-}
-
-/// Checks a size in bytes. `written` is the range with units, as the error shows it.
-pub(super) fn size(
-    report: &mut Report<'_>,
-    key: &str,
-    given: Option<&Given<Size>>,
-    (range, written): (RangeInclusive<usize>, &str),
-    default: usize,
-) -> usize {
-    let Some(given) = given else { return default };
-    match usize::try_from(given.get().0).ok().filter(|size| range.contains(size)) {
-        Some(size) => size,
-        None => {
-            let wrong = format!("{key} is out of range");
-            report.error(&given.span(), &wrong, &format!("use {written}"));
-            default
-        }
-    }
 }
 
 /// Checks the name of a service, shard or workflow. Names appear in labels, header values and URLs.

@@ -3,18 +3,14 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
-use std::time::Duration;
 
+use curtail_config::{Given, Report, clash, each, instead};
 use curtail_flow::metadata::{MemberKey, WorkflowName};
 use curtail_flow::{Discipline, Workflow, WorkflowSpec};
 use ipnet::IpNet;
 
-use super::check::key;
 use super::model::{Flow, FlowRole, Service};
-use super::report::Report;
-use super::shape::closest;
-use super::values::{Given, each};
-use super::{address, check, raw, shards};
+use super::{check, raw, shards};
 
 /// Resolves the table. `has_roles`: whether at least one service has a role.
 pub(super) fn resolve(
@@ -38,19 +34,12 @@ pub(super) fn resolve(
         }
         _ => {}
     }
-    let workflow_by = raw.workflow_by.as_ref().and_then(|given| {
-        let raw::KeyOf { header, query, path_segment } = given.get();
-        let mut keys = shards::keys(header, query, path_segment, report);
-        if keys.len() != 1 {
-            let fix = "write { header = … }, { query = … } or { path_segment = … }";
-            report.error(&given.span(), "workflow_by needs exactly one key", fix);
-        }
-        keys.pop()
-    });
+    let by = raw.workflow_by.as_ref();
+    let workflow_by = by.and_then(|given| shards::key_of("workflow_by", given, report));
     Some(Flow {
         service,
         discipline: raw.discipline.as_ref().map_or(Discipline::Fifo, |of| discipline(of, report)),
-        interval: interval(raw, report),
+        interval: raw.interval.get(),
         trusts: trusts(raw, report),
         key: key_file(raw, has_roles, report),
         workflow_by,
@@ -72,7 +61,7 @@ const INSIDE: [&str; 8] = [
 ];
 
 fn trusts(raw: &raw::Flow, report: &mut Report<'_>) -> Vec<IpNet> {
-    let is_edge = raw.edge.as_ref().is_some_and(|given| *given.get());
+    let is_edge = raw.edge;
     match &raw.trusts {
         Some(given) if is_edge => {
             let wrong = "trusts is not allowed with edge = true";
@@ -115,7 +104,7 @@ fn key_file(raw: &raw::Flow, has_roles: bool, report: &mut Report<'_>) -> Option
     let is_file = std::fs::metadata(&path).map(|of| of.is_file());
     let key = is_file
         .and_then(|is_file| match is_file {
-            true => super::read(&path),
+            true => curtail_config::read_bytes(&path),
             false => Err(std::io::Error::other("it is not a regular file")),
         })
         .map(|bytes| MemberKey::new(bytes.trim_ascii()))
@@ -128,22 +117,9 @@ fn key_file(raw: &raw::Flow, has_roles: bool, report: &mut Report<'_>) -> Option
     None
 }
 
-fn interval(raw: &raw::Flow, report: &mut Report<'_>) -> Duration {
-    let (least, most) = (Duration::from_millis(1), Duration::from_secs(10));
-    let interval = key!(at_least, report, raw.interval, least, Duration::from_millis(100));
-    if let Some(given) = raw.interval.as_ref().filter(|_| interval > most) {
-        report.error(&given.span(), "interval is too long", "use at most \"10s\"");
-    }
-    interval.min(most)
-}
-
 fn discipline(given: &Given<String>, report: &mut Report<'_>) -> Discipline {
     Discipline::named(given.get()).unwrap_or_else(|| {
-        let known = Discipline::ALL.map(|(_, name)| name);
-        let fix = match closest(given.get(), &known) {
-            Some(close) => format!("did you mean {close:?}?"),
-            None => format!("use one of {}", known.join(", ")),
-        };
+        let fix = instead(given.get(), &Discipline::ALL.map(|(_, name)| name));
         report.error(&given.span(), "discipline is unknown", &fix);
         Discipline::Fifo
     })
@@ -163,11 +139,14 @@ fn workflows(raw: &raw::Flow, report: &mut Report<'_>) -> Vec<(String, WorkflowS
             }
         }
         let default = Workflow::default();
+        let mut rate = |key: &str, given: &Option<Given<f64>>, least: f64| {
+            given.as_ref().and_then(|given| check::rate(report, key, given, least))
+        };
         let shares = Workflow {
-            weight: key!(rate, report, raw.weight, 1e-9, default.weight),
-            guarantee: key!(rate, report, raw.guarantee, 0.0, default.guarantee),
-            limit: key!(rate, report, raw.limit, 1e-9, default.limit),
-            priority: key!(count, report, raw.priority, 0..=1_000_000, default.priority),
+            weight: rate("weight", &raw.weight, 1e-9).unwrap_or(default.weight),
+            guarantee: rate("guarantee", &raw.guarantee, 0.0).unwrap_or(default.guarantee),
+            limit: rate("limit", &raw.limit, 1e-9).unwrap_or(default.limit),
+            priority: raw.priority.get(),
         };
         if let Some(given) = raw.guarantee.as_ref().filter(|_| shares.guarantee > shares.limit) {
             report.error(
@@ -176,10 +155,7 @@ fn workflows(raw: &raw::Flow, report: &mut Report<'_>) -> Vec<(String, WorkflowS
                 "raise limit, or lower guarantee",
             );
         }
-        let deadline = raw.deadline.as_ref();
-        let deadline =
-            deadline.map(|_| check::duration(report, "deadline", deadline, Duration::default()));
-        (name, WorkflowSpec { shares, deadline })
+        (name, WorkflowSpec { shares, deadline: raw.deadline.map(|given| given.get()) })
     };
     each(raw.workflow.as_ref()).into_iter().map(&mut workflow).collect()
 }
@@ -224,7 +200,8 @@ pub(super) fn role(
 pub(super) fn services(
     tables: &[(&raw::Service, Range<usize>)],
     services: &[Service],
-    (has_flow, listeners): (bool, &[SocketAddr]),
+    has_flow: bool,
+    listeners: &[SocketAddr],
     report: &mut Report<'_>,
 ) {
     let mut taken = listeners.to_vec();
@@ -234,7 +211,7 @@ pub(super) fn services(
             report.error(&given.span(), "flow is set, but the file has no [flow]", fix);
         }
         let (Some(given), Some(listen)) = (&raw.listen, service.listen) else { continue };
-        if taken.iter().any(|&other| address::clash(listen, other)) {
+        if taken.iter().any(|&other| clash(listen, other)) {
             let fix = "give each listener its own port";
             report.error(
                 &given.span(),

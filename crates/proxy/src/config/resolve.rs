@@ -1,33 +1,24 @@
 //! Resolves [`raw::File`] to [`Config`]: the settings of the file as a whole.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::time::Duration;
 
+use curtail_config::{Given, OrFalse, Report, clash, each, reaches};
 use curtail_http::h1::{Limits, Timeouts};
 use curtail_net::Address;
 
-use super::check::key;
-use super::model::{Config, Listen, Log, LogFormat, LogLevel, Route, Service};
-use super::report::Report;
-use super::values::{Given, OrFalse, each};
-use super::{address, check, flow, notes, raw, service, tls, upstream};
-
-const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
-const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9901);
+use super::model::{Config, Listen, Log, Route, Service};
+use super::raw::{ADMIN, HTTP};
+use super::{flow, notes, raw, service, shards, tls};
 
 /// Resolves the file. The result is unusable if the report has errors.
 pub(super) fn file(raw: &raw::File, report: &mut Report<'_>) -> Config {
     let listen = listen(raw.listen.as_ref().unwrap_or(&raw::Listen::default()), report);
-    let default = raw::Log::default();
-    let raw_log = raw.log.as_ref().unwrap_or(&default);
-    let log = Log {
-        format: raw_log.format.as_ref().map_or(LogFormat::Text, |given| *given.get()),
-        level: raw_log.level.as_ref().map_or(LogLevel::Info, |given| *given.get()),
-    };
+    let log = raw.log.unwrap_or_default();
+    let log = Log { format: log.format, level: log.level };
     let tables = each(raw.service.as_ref());
     if tables.is_empty() {
         let fix = "add a [[service]] with a name, slots and a [[service.shard]]";
@@ -45,57 +36,51 @@ pub(super) fn file(raw: &raw::File, report: &mut Report<'_>) -> Config {
     let flow = flow::resolve(raw.flow.as_ref(), has_roles, report);
     let https = listen.https.as_ref().map(|(address, _)| *address);
     let taken: Vec<_> = std::iter::once(listen.http).chain(listen.admin).chain(https).collect();
-    flow::services(&tables, &services, (flow.is_some(), &taken), report);
+    flow::services(&tables, &services, flow.is_some(), &taken, report);
     let notes = notes::of(&services);
     Config { listen, log, flow, services, warnings: Vec::new(), notes }
 }
 
-/// The permitted range of `max_buffered`.
-const BUFFERED: (std::ops::RangeInclusive<usize>, &str) = (1 << 20..=1 << 40, "1MiB to 1024GiB");
-
 type Tables<'r> = [(&'r raw::Service, Range<usize>)];
 
 fn listen(raw: &raw::Listen, report: &mut Report<'_>) -> Listen {
-    let secs = Duration::from_secs;
-    let http = raw.http.as_ref().map_or(HTTP, |given| check::listener(given, given.get(), report));
+    let http = raw.http.as_ref().map_or(HTTP, |given| given.get().get());
     let admin = admin(raw, http, report);
     let https = tls::listener(raw, &[Some(http), admin], report);
-    let default = Limits::default();
     let limits = Limits {
-        head_bytes: key!(size, report, raw.max_header_bytes, upstream::HEAD, default.head_bytes),
-        headers: key!(count, report, raw.max_headers, upstream::HEADERS, default.headers as u32)
-            as usize,
+        head_bytes: raw.max_header_bytes.get(),
+        headers: raw.max_headers.get() as usize,
         // Each service has its own limit, which applies once a request is routed.
         body_bytes: usize::MAX,
-        ..default
+        ..Limits::default()
     };
     let timeouts = Timeouts {
-        idle: key!(duration, report, raw.idle_timeout, secs(60)),
-        head: key!(duration, report, raw.header_timeout, secs(10)),
-        body: key!(duration, report, raw.body_timeout, secs(30)),
-        write: key!(duration, report, raw.write_timeout, secs(30)),
+        idle: raw.idle_timeout.get(),
+        head: raw.header_timeout.get(),
+        body: raw.body_timeout.get(),
+        write: raw.write_timeout.get(),
         ..Timeouts::default()
     };
     let http_span = raw.http.as_ref().map(Given::span);
     let https_span = raw.https.as_ref().map(Given::span);
     let spans = [http_span, raw.admin.as_ref().map(Given::span), https_span];
-    let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get) as u32;
+    let processors = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     Listen {
         http,
         https,
         unix: unix(raw, report),
-        proxy_protocol: raw.proxy_protocol.as_ref().is_some_and(|given| *given.get()),
-        request_id: raw.request_id.as_ref().is_some_and(|given| *given.get()),
-        normalize_path: raw.normalize_path.as_ref().is_some_and(|given| *given.get()),
+        proxy_protocol: raw.proxy_protocol,
+        request_id: raw.request_id,
+        normalize_path: raw.normalize_path,
         admin,
         places: spans.map(|span| span.map(|span| report.place(&span))),
-        max_connections: key!(count, report, raw.max_connections, 1..=1_000_000, 10_000) as usize,
-        workers: key!(count, report, raw.workers, 1..=1_024, processors) as usize,
-        max_buffered: key!(size, report, raw.max_buffered, BUFFERED, 256 << 20),
+        max_connections: raw.max_connections.get() as usize,
+        workers: raw.workers.map_or_else(processors, |given| given.get() as usize),
+        max_buffered: raw.max_buffered.get(),
         limits,
         timeouts,
         // Zero is valid: In this case, the proxy does not wait for running requests after SIGTERM.
-        drain: raw.drain.as_ref().map_or(secs(30), |given| Duration::from_nanos(given.get().0)),
+        drain: raw.drain.get(),
     }
 }
 
@@ -114,15 +99,15 @@ fn unix(raw: &raw::Listen, report: &mut Report<'_>) -> Option<PathBuf> {
 fn admin(raw: &raw::Listen, http: SocketAddr, report: &mut Report<'_>) -> Option<SocketAddr> {
     let fix = "give them different ports, or write admin = false";
     let Some(given) = &raw.admin else {
-        if let Some(given) = raw.http.as_ref().filter(|_| address::clash(ADMIN, http)) {
+        if let Some(given) = raw.http.as_ref().filter(|_| clash(ADMIN, http)) {
             let wrong = format!("admin already listens on this address (its default is {ADMIN})");
             report.error(&given.span(), &wrong, fix);
         }
         return Some(ADMIN);
     };
-    let OrFalse::On(text) = given.get() else { return None };
-    let address = check::listener(given, text, report);
-    if address::clash(address, http) {
+    let OrFalse::On(socket) = given.get() else { return None };
+    let address = socket.get();
+    if clash(address, http) {
         report.error(&given.span(), "http already listens on this address", fix);
     }
     if !address.ip().is_loopback() {
@@ -179,15 +164,14 @@ fn addresses(tables: &Tables<'_>, services: &[Service], listen: &Listen, report:
     let ours: Vec<_> = ours.collect();
     for (index, ((raw, at), service)) in tables.iter().zip(services).enumerate() {
         for server in &service.servers {
-            let socket = address::socket(server);
-            if socket.is_some_and(|to| ours.iter().any(|&ours| address::reaches(to, ours))) {
+            let socket = shards::socket(server);
+            if socket.is_some_and(|to| ours.iter().any(|&ours| reaches(to, ours))) {
                 let at = replica_span(raw, server).unwrap_or_else(|| at.clone());
                 let fix = "name the address of a replica";
                 report.error(&at, "the proxy itself listens on this address", fix);
             }
             let known = |address: &Address| owner.get(address).copied();
-            let other =
-                known(server).or_else(|| address::aliases(server).find_map(|at| known(&at)));
+            let other = known(server).or_else(|| shards::aliases(server).find_map(|at| known(&at)));
             owner.entry(server).or_insert(index);
             if let Some(other) = other.filter(|&other| other != index) {
                 let at = replica_span(raw, server).unwrap_or_else(|| at.clone());
@@ -205,5 +189,5 @@ fn addresses(tables: &Tables<'_>, services: &[Service], listen: &Listen, report:
 fn replica_span(raw: &raw::Service, server: &Address) -> Option<Range<usize>> {
     let shards = each(raw.shard.as_ref()).into_iter();
     let mut replicas = shards.filter_map(|(shard, _)| shard.replicas.as_ref()).flat_map(Given::get);
-    replicas.find(|given| address::replica(given.get()).as_ref() == Ok(server)).map(Given::span)
+    replicas.find(|given| shards::replica(given.get()).as_ref() == Ok(server)).map(Given::span)
 }

@@ -1,36 +1,35 @@
 //! Resolves the shards of a service, their replicas, and how a request selects its shard.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 
+use curtail_config::{Given, Report, Socket, SocketError, each};
 use curtail_net::Address;
 
 use super::model::{Key, Shard, ShardBy};
-use super::report::Report;
-use super::values::{Given, each};
-use super::{address, check, raw};
+use super::{check, raw};
 
-/// Largest index of a path segment.
-const SEGMENT_MAX: u32 = 255;
+/// The shards of a service, and the distinct addresses of their replicas.
+pub(super) struct Resolved {
+    pub(super) servers: Vec<Address>,
+    pub(super) shards: Vec<Shard>,
+}
 
-/// Returns the distinct addresses of a service, and its shards.
-pub(super) fn resolve(
-    raw: &raw::Service,
-    at: &Range<usize>,
-    report: &mut Report<'_>,
-) -> (Vec<Address>, Vec<Shard>) {
+/// Resolves the shards of a service.
+pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report<'_>) -> Resolved {
     let tables = each(raw.shard.as_ref());
     if tables.is_empty() {
         let fix = "add a [[service.shard]] with name = \"0\" and replicas = [\"IP:PORT\"]";
         report.missing(at, "this service has no shard", fix);
     }
     let mut servers = Servers::default();
-    let mut names = BTreeMap::new();
+    let mut names = BTreeSet::new();
     let mut shards = Vec::new();
     for (raw, at) in tables {
         let name = check::name(report, "shard", raw.name.as_ref(), &at);
         if let Some(given) = &raw.name
-            && names.insert(given.get().clone(), ()).is_some()
+            && !names.insert(given.get())
         {
             let wrong = "an earlier shard of this service has the same name";
             report.error(&given.span(), wrong, "give each shard its own name");
@@ -38,7 +37,7 @@ pub(super) fn resolve(
         let replicas = replicas(raw, &at, &mut servers, report);
         shards.push(Shard { name, replicas });
     }
-    (servers.list, shards)
+    Resolved { servers: servers.list, shards }
 }
 
 #[derive(Default)]
@@ -50,7 +49,7 @@ struct Servers {
 
 impl Servers {
     fn add(&mut self, address: Address) -> usize {
-        let socket = address::socket(&address);
+        let socket = socket(&address);
         let key = socket.map_or_else(
             || address.clone(),
             |socket| Address::Tcp { host: socket.ip().to_string(), port: socket.port() },
@@ -81,8 +80,8 @@ fn replicas(
     }
     let mut indices = Vec::new();
     for given in given.get() {
-        match address::replica(given.get()) {
-            Err((wrong, fix)) => report.error(&given.span(), wrong, &fix),
+        match replica(given.get()) {
+            Err(SocketError { wrong, fix }) => report.error(&given.span(), wrong, &fix),
             Ok(address) if is_wildcard(&address) => {
                 let wrong = "is a wildcard address, which only a listener can have";
                 let fix = "write the replica's own address, like \"127.0.0.1:9001\"";
@@ -106,7 +105,44 @@ fn replicas(
 }
 
 fn is_wildcard(address: &Address) -> bool {
-    address::socket(address).is_some_and(|socket| socket.ip().to_canonical().is_unspecified())
+    socket(address).is_some_and(|socket| socket.ip().to_canonical().is_unspecified())
+}
+
+/// Parses the address of a replica: `IP:PORT`, `NAME:PORT` or `unix:PATH`.
+pub(super) fn replica(text: &str) -> Result<Address, SocketError> {
+    match Address::parse(text) {
+        Ok(Address::Tcp { host, port }) => {
+            // Two spellings of an IP address are the same server.
+            let ip = host.parse::<IpAddr>().map(|ip| ip.to_string());
+            Ok(Address::Tcp { host: ip.unwrap_or(host), port })
+        }
+        Ok(unix) => Ok(unix),
+        Err(error) => Err(match text.parse::<Socket>() {
+            Err(error) if !text.starts_with("unix:") => error,
+            _ => SocketError { wrong: "is not an address", fix: error.to_string() },
+        }),
+    }
+}
+
+/// Returns the socket address, if it does not depend on a resolver.
+pub(super) fn socket(address: &Address) -> Option<SocketAddr> {
+    let Address::Tcp { host, port } = address else { return None };
+    if host == "localhost" {
+        return Some(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), *port));
+    }
+    host.parse().ok().map(|ip| SocketAddr::new(ip, *port))
+}
+
+/// Returns the other addresses that may be the same server. The system decides which of them
+/// `localhost` is.
+pub(super) fn aliases(address: &Address) -> impl Iterator<Item = Address> {
+    let others: &[&str] = match address.host() {
+        Some("localhost") => &["127.0.0.1", "::1"],
+        Some("127.0.0.1" | "::1") => &["localhost"],
+        _ => &[],
+    };
+    let port = if let Address::Tcp { port, .. } = address { *port } else { 0 };
+    others.iter().map(move |&host| Address::Tcp { host: host.to_owned(), port })
 }
 
 /// Resolves how requests select their shard.
@@ -125,36 +161,46 @@ pub(super) fn shard_by(
         return None;
     };
     let by = given.get();
-    let mut named = keys(&by.header, &by.query, &by.path_segment, report);
-    let mut hashed = by.hash.as_ref().map(|given| {
-        let by = given.get();
-        (given.span(), keys(&by.header, &by.query, &by.path_segment, report))
-    });
-    match (&*named, &mut hashed) {
-        ([_], None) => return named.pop().map(ShardBy::Name),
-        ([], Some((_, keys))) if keys.len() == 1 => return keys.pop().map(ShardBy::Hash),
-        ([], Some((at, _))) => {
-            let wrong = "hash needs exactly one key";
-            report.error(at, wrong, "write { header = … }, { query = … } or { path_segment = … }");
-        }
-        (ways, hashed) => {
+    let mut named = keys(&by.header, &by.query, by.path_segment, report);
+    match (&*named, &by.hash) {
+        ([_], None) => named.pop().map(ShardBy::Name),
+        ([], Some(hash)) => key_of("hash", hash, report).map(ShardBy::Hash),
+        (ways, hash) => {
             let wrong = "shard_by needs exactly one of its keys";
             let fix = "write one of header, query, path_segment and hash = { … }";
-            if ways.is_empty() && hashed.is_none() {
+            if ways.is_empty() && hash.is_none() {
                 report.missing(&given.span(), wrong, fix);
             } else {
                 report.error(&given.span(), wrong, fix);
             }
+            None
         }
     }
-    None
+}
+
+/// Resolves the part of a request that contains a key. `name` is the key of the table.
+pub(super) fn key_of(
+    name: &str,
+    given: &Given<raw::KeyOf>,
+    report: &mut Report<'_>,
+) -> Option<Key> {
+    let raw::KeyOf { header, query, path_segment } = given.get();
+    let mut keys = keys(header, query, *path_segment, report);
+    let wrong = format!("{name} needs exactly one key");
+    let fix = "write { header = … }, { query = … } or { path_segment = … }";
+    match keys.len() {
+        0 => report.missing(&given.span(), &wrong, fix),
+        1 => {}
+        _ => report.error(&given.span(), &wrong, fix),
+    }
+    keys.pop()
 }
 
 /// Returns the keys that are set.
-pub(super) fn keys(
+fn keys(
     header: &Option<Given<String>>,
     query: &Option<Given<String>>,
-    segment: &Option<Given<u64>>,
+    segment: Option<raw::Segment>,
     report: &mut Report<'_>,
 ) -> Vec<Key> {
     let mut keys = Vec::new();
@@ -168,9 +214,6 @@ pub(super) fn keys(
         }
         keys.push(Key::Query(given.get().clone()));
     }
-    if segment.is_some() {
-        let index = check::count(report, "path_segment", segment.as_ref(), 0..=SEGMENT_MAX, 0);
-        keys.push(Key::PathSegment(index as usize));
-    }
+    keys.extend(segment.map(|index| Key::PathSegment(index.get() as usize)));
     keys
 }

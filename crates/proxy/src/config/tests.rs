@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use curtail_flow::{Discipline, Workflow, WorkflowSpec};
-use curtail_kernel::{GroupId, Policy, ServerId};
+use curtail_kernel::{GroupId, Limits, Policy, ServerId};
 use curtail_runtime::http::{Health, Probe};
 use proptest::prelude::*;
 
@@ -342,17 +342,16 @@ fn health_and_admin_can_be_switched_off() {
     assert_eq!(config.services[0].health.probe, Probe::Connect);
 }
 
+/// The simulator runs the same limits unless an experiment changes them.
 #[test]
-fn sizes_and_durations_have_all_units() {
-    for (text, bytes) in [("7B", 7), ("64KiB", 65_536), ("10MB", 10_000_000), ("0.5 MiB", 524_288)]
-    {
-        let file = MINIMAL.replace("slots", &format!("max_request_body = {text:?}\nslots"));
-        assert_eq!(parse(&file).services[0].max_request_body, bytes, "{text}");
-    }
-    for (text, ns) in [("5us", 5_000), ("1.5s", 1_500_000_000), ("2min", 120_000_000_000)] {
-        let file = MINIMAL.replace("slots", &format!("timeout = {text:?}\nslots"));
-        assert_eq!(parse(&file).services[0].limits.timeout_ns, ns, "{text}");
-    }
+fn the_defaults_of_a_service_are_those_of_the_kernel() {
+    let limits = parse(MINIMAL).services[0].limits;
+    let Limits { hedge_budget, rescue_budget, max_ejected, tuning, .. } = Limits::default();
+    let Limits { eject_after, eject_after_refusals, retry_after_max_ns, .. } = Limits::default();
+    let Limits { ejection_ns, ejection_max_ns, .. } = Limits::default();
+    let budgets = Limits { hedge_budget, rescue_budget, max_ejected, tuning, ..limits };
+    let refusals = Limits { eject_after, eject_after_refusals, retry_after_max_ns, ..budgets };
+    assert_eq!(Limits { ejection_ns, ejection_max_ns, ..refusals }, limits);
 }
 
 #[test]

@@ -4,14 +4,13 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use curtail_config::{Given, OrFalse, Report, clash, each};
 use curtail_net::{
     CertificateFiles, ClientAuth, ClientTls, ClientTlsSpec, ServerTls, ServerTlsSpec, TlsError,
 };
 use curtail_runtime::http::Protocol;
 
-use super::report::Report;
-use super::values::{Given, OrFalse, each};
-use super::{address, check, raw};
+use super::raw;
 
 const HTTP1: &[u8] = b"http/1.1";
 const HTTP2: &[u8] = b"h2";
@@ -46,8 +45,8 @@ pub(super) fn listener(
         }
         (None, None) => return None,
     };
-    let address = check::listener(given, given.get(), report);
-    if taken.iter().flatten().any(|&other| address::clash(address, other)) {
+    let address = given.get().get();
+    if taken.iter().flatten().any(|&other| clash(address, other)) {
         let fix = "give each listener its own port";
         report.error(&given.span(), "another listener already has this address", fix);
     }
@@ -75,8 +74,7 @@ fn server(given: &Given<raw::ListenTls>, report: &mut Report<'_>) -> Option<Serv
         report.missing(&given.span(), "tls has no certificate", fix);
         return None;
     }
-    let auth = raw.client_auth.as_ref().map_or(raw::ClientAuth::None, |given| *given.get());
-    let client_auth = match auth {
+    let client_auth = match raw.client_auth {
         raw::ClientAuth::None => ClientAuth::None,
         raw::ClientAuth::Optional => ClientAuth::Optional,
         raw::ClientAuth::Required => ClientAuth::Required,
@@ -95,9 +93,9 @@ pub(super) fn upstream(
 ) -> Option<ClientTlsSpec> {
     let Some((given, OrFalse::On(raw))) = service.tls.as_ref().map(|given| (given, given.get()))
     else {
-        if let Some(given) = service.protocol.as_ref().filter(|_| protocol == Protocol::Auto) {
+        if let Some(at) = service.protocol.span().filter(|_| protocol == Protocol::Auto) {
             let wrong = "protocol = \"auto\" needs TLS, because replicas choose in its handshake";
-            report.error(&given.span(), wrong, "add tls = {}, or write \"http1\" or \"h2\"");
+            report.error(&at, wrong, "add tls = {}, or write \"http1\" or \"h2\"");
         }
         return None;
     };

@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use super::check::key;
-use super::raw;
-use super::report::Report;
-use super::values::{Given, each, is_set};
+use curtail_config::{Given, Report, each};
 
-const MAX: u32 = 1_024;
-const IDLE_TIMEOUT: Duration = Duration::from_secs(3_600);
+use super::{check, raw};
 
 /// The limits on tunnels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +20,7 @@ pub(crate) struct Tunnels {
 /// Resolves the limits on tunnels.
 pub(super) fn resolve(raw: &raw::Service, report: &mut Report<'_>) -> Tunnels {
     let default = raw::Tunnels::default();
-    let is_used = each(raw.route.as_ref()).iter().any(|(route, _)| is_set(route.tunnel.as_ref()));
+    let is_used = each(raw.route.as_ref()).iter().any(|(route, _)| route.tunnel);
     if let (Some(given), false) = (&raw.tunnels, is_used) {
         let wrong = "tunnels is set, but no route of the service has tunnel = true";
         report.warn(&given.span(), wrong, "add it to a route, or remove tunnels");
@@ -34,20 +30,12 @@ pub(super) fn resolve(raw: &raw::Service, report: &mut Report<'_>) -> Tunnels {
         None => vec!["websocket".to_owned()],
         Some(given) => given.iter().map(|protocol| name(protocol, report)).collect(),
     };
-    Tunnels {
-        protocols,
-        max: key!(count, report, raw.max, 1..=1_000_000, MAX) as usize,
-        idle_timeout: key!(duration, report, raw.idle_timeout, IDLE_TIMEOUT),
-    }
+    Tunnels { protocols, max: raw.max.get() as usize, idle_timeout: raw.idle_timeout.get() }
 }
 
 fn name(given: &Given<String>, report: &mut Report<'_>) -> String {
-    let is_part = |part: &str| {
-        let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-        !part.is_empty() && part.bytes().all(fine)
-    };
     let name = given.get().to_ascii_lowercase();
-    if !name.split('/').all(is_part) {
+    if !name.split('/').all(check::is_token) {
         let fix = "use a name like \"websocket\"";
         report.error(&given.span(), "protocols contains no name of a protocol", fix);
     }

@@ -4,46 +4,31 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use curtail_config::{Given, Report};
 use curtail_http::grpc::CODES;
-use curtail_http::h1::{HEAD_BYTES_MAX, HEADERS_MAX, Limits};
-use curtail_kernel::{Fault, Outcome, OutcomeTable};
+use curtail_http::h1;
+use curtail_kernel::{Fault, Limits, Outcome, OutcomeTable};
 use curtail_runtime::http::Settings;
 
-use super::check::key;
 use super::raw;
-use super::report::Report;
-use super::values::{Given, Statuses};
-
-/// The permitted range of sizes of a message head, also as text for errors. The maximum is that of
-/// the parser.
-pub(super) const HEAD: (std::ops::RangeInclusive<usize>, &str) =
-    (256..=HEAD_BYTES_MAX, "256B to 16MiB");
-pub(super) const HEADERS: std::ops::RangeInclusive<u32> = 1..=HEADERS_MAX as u32;
-
-/// The permitted range of the sizes of buffers.
-pub(super) const BUFFER: (std::ops::RangeInclusive<usize>, &str) = (0..=1 << 30, "0B to 1GiB");
+use super::statuses::Statuses;
 
 /// Resolves the limits on connections to replicas and on their responses.
-pub(super) fn settings(
-    raw: &raw::Service,
-    (timeout, cancel): (Duration, Duration),
-    report: &mut Report<'_>,
-) -> Settings {
+pub(super) fn settings(raw: &raw::Service, limits: &Limits) -> Settings {
     let default = Settings::default();
-    let Limits { head_bytes, headers, .. } = default.limits;
-    let headers = key!(count, report, raw.max_response_headers, HEADERS, headers as u32);
+    let [timeout, cancel] = [limits.timeout_ns, limits.cancel_timeout_ns].map(Duration::from_nanos);
     Settings {
-        limits: Limits {
-            head_bytes: key!(size, report, raw.max_response_header_bytes, HEAD, head_bytes),
-            headers: headers as usize,
+        limits: h1::Limits {
+            head_bytes: raw.max_response_header_bytes.get(),
+            headers: raw.max_response_headers.get() as usize,
             ..default.limits
         },
-        connect_timeout: key!(duration, report, raw.connect_timeout, default.connect_timeout),
-        idle: key!(count, report, raw.idle_connections, 0..=65_535, default.idle as u32) as usize,
-        idle_timeout: key!(duration, report, raw.idle_timeout, default.idle_timeout),
+        connect_timeout: raw.connect_timeout.get(),
+        idle: raw.idle_connections.get() as usize,
+        idle_timeout: raw.idle_timeout.get(),
         grpc: is_grpc(raw),
-        response_buffer: key!(size, report, raw.response_buffer, BUFFER, default.response_buffer),
-        read_timeout: key!(duration, report, raw.read_timeout, timeout.max(cancel)),
+        response_buffer: raw.response_buffer.get(),
+        read_timeout: raw.read_timeout.map_or_else(|| timeout.max(cancel), |given| given.get()),
         unwanted_timeout: cancel,
         ..default
     }
@@ -51,7 +36,7 @@ pub(super) fn settings(
 
 /// Returns whether the replicas use gRPC.
 pub(super) fn is_grpc(raw: &raw::Service) -> bool {
-    raw.protocol.as_ref().is_some_and(|given| *given.get() == raw::Protocol::Grpc)
+    *raw.protocol.get() == raw::Protocol::Grpc
 }
 
 /// Resolves the outcomes of responses: the default table with the changes that the file makes.

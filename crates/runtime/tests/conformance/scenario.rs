@@ -99,7 +99,8 @@ struct WrittenStep {
 
 /// Parses a scenario.
 pub fn read(text: &str) -> Result<Scenario, String> {
-    let written: Written = toml::from_str(text).map_err(|error| error.to_string())?;
+    let written: Written =
+        curtail_config::parse("scenario", text).map_err(|error| error.to_string())?;
     let policy = Policy::parse(&written.policy, None).map_err(|error| error.to_string())?;
     let limits = written.limits.read(matches!(written.cancel, Cancel::Reset))?;
     let steps = written.steps.iter().map(WrittenStep::read).collect::<Result<_, _>>()?;

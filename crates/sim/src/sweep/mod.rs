@@ -14,6 +14,7 @@ mod lines;
 mod plan;
 mod store;
 mod table;
+mod written;
 
 pub use axis::{Axis, Range, Scale, Value};
 pub use error::{Error, StoreError};
@@ -22,3 +23,4 @@ pub use lines::Lines;
 pub use plan::Plan;
 pub use store::Store;
 pub use table::{OutcomeTable, of_outcomes, pieces};
+pub use written::Written;

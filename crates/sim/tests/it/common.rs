@@ -15,7 +15,7 @@ pub(crate) const DIGITS: f64 = 1.5e-3;
 #[track_caller]
 pub(crate) fn with(text: &str) -> Parameters {
     let mut table: std::collections::BTreeMap<String, Parameters> =
-        toml::from_str(&format!("it = {{ {text} }}")).expect(text);
+        curtail_config::parse("test", &format!("it = {{ {text} }}")).expect(text);
     table.remove("it").expect("it is there")
 }
 

@@ -38,7 +38,7 @@ fn all(text: &str, controls: &[&str], threads: usize) -> Vec<Replicated> {
 }
 
 fn replicated(text: &str, controls: &[&str], threads: usize, replications: u32) -> Vec<Replicated> {
-    let file: GraphFile = toml::from_str(text).expect("it is well formed");
+    let file: GraphFile = curtail_config::parse("graph", text).expect("it is well formed");
     let graph = Graph::new(&file).expect("it can be simulated");
     let controls: Vec<_> = controls.iter().map(|name| name.parse().expect("a control")).collect();
     let run = planned(threads, |plan| replicate(&graph, &controls, 3, replications, plan));
@@ -122,7 +122,7 @@ fn results_do_not_depend_on_threads_and_have_intervals() {
 #[test]
 fn load_factors_leave_fixed_clients_unchanged() {
     let text = OUTAGE.replacen("{ open = 200 }", "{ open = 200, fixed = true }", 1);
-    let file: GraphFile = toml::from_str(&text).expect("it is well formed");
+    let file: GraphFile = curtail_config::parse("graph", &text).expect("it is well formed");
     let graph = Graph::new(&file).expect("it can be simulated");
     let offered = |graph: Graph| {
         let control = ["timeouts".parse().expect("a control")];
@@ -247,7 +247,7 @@ fn graph_errors_name_their_place() {
     let error = |from: &str, to: &str| {
         let text = OUTAGE.replace(from, to);
         assert_ne!(text, OUTAGE);
-        let file: GraphFile = toml::from_str(&text).expect("it is well formed");
+        let file: GraphFile = curtail_config::parse("graph", &text).expect("it is well formed");
         Graph::new(&file).expect_err("it is wrong").to_string()
     };
     for (from, to, expected) in [

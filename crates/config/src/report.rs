@@ -3,8 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-/// Maximum length of the excerpt of a value in a message, in characters.
-const EXCERPT_CHARS: usize = 60;
+use crate::words::{excerpt, line_at};
 
 /// An error in a file, displayed as `FILE:LINE: VALUE: what is wrong; the fix`. The line and the
 /// value are omitted if the file cannot be read.
@@ -35,7 +34,7 @@ impl ConfigErrors {
     }
 
     /// Returns the error for a file that cannot be read.
-    pub(super) fn unreadable(name: &str, why: &std::io::Error) -> Self {
+    pub(crate) fn unreadable(name: &str, why: &std::io::Error) -> Self {
         let text = format!(
             "{name}: cannot be read ({why}); name a file that exists and that you may read"
         );
@@ -44,9 +43,15 @@ impl ConfigErrors {
 }
 
 /// Collects errors and warnings about a file.
-pub(super) struct Report<'t> {
+///
+/// A message has the form `FILE:LINE: VALUE: what is wrong; the fix`, on one line. Columns are left
+/// out, because the value shows the place in its line.
+#[derive(Debug)]
+pub struct Report<'t> {
     name: &'t str,
     text: &'t str,
+    /// Where the values of the file are described, for values that this crate cannot list.
+    help: &'t str,
     errors: Vec<ConfigError>,
     /// Errors about missing keys, with their positions. A key that seems to be missing may just be
     /// misspelled, so these are reported only if the shape of their table has no errors.
@@ -57,68 +62,85 @@ pub(super) struct Report<'t> {
 }
 
 impl<'t> Report<'t> {
-    pub(super) fn new(name: &'t str, text: &'t str) -> Self {
+    /// Starts a report. Messages refer to the file as `name`.
+    #[must_use]
+    pub fn new(name: &'t str, text: &'t str) -> Self {
         let (errors, missing, warnings) = (Vec::new(), Vec::new(), Vec::new());
-        Self { name, text, errors, missing, warnings, misshapen: Vec::new() }
+        let help = "the manual lists them";
+        Self { name, text, help, errors, missing, warnings, misshapen: Vec::new() }
+    }
+
+    /// Sets where the values of the file are described.
+    #[must_use]
+    pub fn help(self, help: &'t str) -> Self {
+        Self { help, ..self }
+    }
+
+    pub(crate) fn described(&self) -> &'t str {
+        self.help
     }
 
     /// Returns the folder of the file.
-    pub(super) fn folder(&self) -> &'t Path {
+    #[must_use]
+    pub fn folder(&self) -> &'t Path {
         Path::new(self.name).parent().unwrap_or(Path::new(""))
     }
 
-    pub(super) fn text(&self) -> &'t str {
+    pub(crate) fn text(&self) -> &'t str {
         self.text
     }
 
     /// Reports a wrong value.
-    pub(super) fn error(&mut self, at: &Range<usize>, wrong: &str, fix: &str) {
+    pub fn error(&mut self, at: &Range<usize>, wrong: &str, fix: &str) {
         let error = self.render(at, &format!("{wrong}; {fix}"));
         self.errors.push(error);
     }
 
     /// Reports a part of the file that does not have the structure of a configuration. `message`
     /// includes the fix.
-    pub(super) fn misshapen(&mut self, at: &Range<usize>, message: &str) {
+    pub(crate) fn misshapen(&mut self, at: &Range<usize>, message: &str) {
         self.misshapen.push(at.start);
         let error = self.render(at, message);
         self.errors.push(error);
     }
 
     /// Reports a missing key. `at` is the table that lacks it.
-    pub(super) fn missing(&mut self, at: &Range<usize>, wrong: &str, fix: &str) {
+    pub fn missing(&mut self, at: &Range<usize>, wrong: &str, fix: &str) {
         let error = self.render(at, &format!("{wrong}; {fix}"));
         self.missing.push((at.start, error));
     }
 
     /// Reports something that is missing from the file as a whole, on line 1.
-    pub(super) fn lacking(&mut self, wrong: &str, fix: &str) {
+    pub fn lacking(&mut self, wrong: &str, fix: &str) {
         let text = format!("{}:1: {wrong}; {fix}", self.name);
         self.missing.push((0, ConfigError { text, line: Some(1) }));
     }
 
     /// Warns about something that works but is probably not intended.
-    pub(super) fn warn(&mut self, at: &Range<usize>, wrong: &str, fix: &str) {
+    pub fn warn(&mut self, at: &Range<usize>, wrong: &str, fix: &str) {
         let warning = self.render(at, &format!("{wrong}; {fix}"));
         self.warnings.push(warning);
     }
 
     /// Returns `FILE:LINE`.
-    pub(super) fn place(&self, at: &Range<usize>) -> String {
+    #[must_use]
+    pub fn place(&self, at: &Range<usize>) -> String {
         format!("{}:{}", self.name, self.line(at))
     }
 
     fn line(&self, at: &Range<usize>) -> usize {
-        let before = self.text.as_bytes().get(..at.start).unwrap_or_default();
-        before.iter().filter(|&&byte| byte == b'\n').count() + 1
+        line_at(self.text.as_bytes(), at.start)
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.errors.len()
     }
 
     /// Returns the warnings if there are no errors.
-    pub(super) fn finish(mut self) -> Result<Vec<String>, ConfigErrors> {
+    ///
+    /// # Errors
+    /// All errors, in the order of their lines.
+    pub fn finish(mut self) -> Result<Vec<String>, ConfigErrors> {
         let missing = std::mem::take(&mut self.missing).into_iter();
         let missing: Vec<_> = missing.filter(|(at, _)| !self.may_be_misspelled(*at)).collect();
         self.errors.extend(missing.into_iter().map(|(_, error)| error));
@@ -159,15 +181,6 @@ impl<'t> Report<'t> {
         } else {
             value.lines().next().unwrap_or_default()
         };
-        if value.is_empty() {
-            return String::from("(nothing)");
-        }
-        // Control characters could disrupt the reader's terminal.
-        let clean = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-        let mut excerpt: String = value.chars().take(EXCERPT_CHARS).map(clean).collect();
-        if value.chars().nth(EXCERPT_CHARS).is_some() {
-            excerpt.push('…');
-        }
-        excerpt
+        if value.is_empty() { String::from("(nothing)") } else { excerpt(value) }
     }
 }

@@ -1,0 +1,188 @@
+//! Values that know where the file has them, and values of several shapes.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer, StrDeserializer};
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+/// A value and its position in the file.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub struct Given<T>(Spanned<T>);
+
+impl<T> Given<T> {
+    /// Returns the value.
+    pub fn get(&self) -> &T {
+        self.0.get_ref()
+    }
+
+    /// Returns the value without its position.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner()
+    }
+
+    /// Returns the position in the text, in bytes.
+    pub fn span(&self) -> Range<usize> {
+        self.0.span()
+    }
+}
+
+/// A value with a default, and its position if the file has it.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(transparent)]
+pub struct Key<T> {
+    value: T,
+    #[serde(skip)]
+    span: Option<Range<usize>>,
+}
+
+impl<T> Key<T> {
+    /// Returns the value of the file, or else the default.
+    pub fn get(&self) -> &T {
+        &self.value
+    }
+
+    /// Returns the position in the text, or `None` if the file does not have the key.
+    pub fn span(&self) -> Option<Range<usize>> {
+        self.span.clone()
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Key<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = Spanned::deserialize(deserializer)?;
+        Ok(Self { span: Some(spanned.span()), value: spanned.into_inner() })
+    }
+}
+
+/// One table, or a list of them.
+#[derive(Debug, JsonSchema)]
+#[schemars(untagged, inline)]
+pub enum OneOrMany<T> {
+    /// One table.
+    One(T),
+    /// A list of tables.
+    Many(Vec<Given<T>>),
+}
+
+/// Returns each table and its position.
+pub fn each<T>(list: Option<&Given<OneOrMany<T>>>) -> Vec<(&T, Range<usize>)> {
+    let Some(list) = list else { return Vec::new() };
+    match list.get() {
+        OneOrMany::One(table) => vec![(table, list.span())],
+        OneOrMany::Many(many) => many.iter().map(|item| (item.get(), item.span())).collect(),
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Reader<T> {
+            type Value = OneOrMany<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table, or a list of tables")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(OneOrMany::One)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(OneOrMany::Many)
+            }
+        }
+
+        deserializer.deserialize_any(Reader(PhantomData))
+    }
+}
+
+/// A value, or `false` to turn it off.
+#[derive(Debug)]
+pub enum OrFalse<T> {
+    /// The value is `false`.
+    Off,
+    /// The value.
+    On(T),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrFalse<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Reader<T> {
+            type Value = OrFalse<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value of the documented form, or false")
+            }
+
+            fn visit_bool<E: Error>(self, on: bool) -> Result<Self::Value, E> {
+                if on {
+                    return Err(E::custom("is true; remove it for the default, or write false"));
+                }
+                Ok(OrFalse::Off)
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                T::deserialize(StrDeserializer::new(text)).map(OrFalse::On)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(OrFalse::On)
+            }
+        }
+
+        deserializer.deserialize_any(Reader(PhantomData))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Given<T> {
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Key<T> {
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for OrFalse<T> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("OrFalse{}", T::schema_name()).into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let on = generator.subschema_for::<T>();
+        json_schema!({ "anyOf": [on, { "const": false }] })
+    }
+}
