@@ -111,21 +111,6 @@ fn busy(cell: &Cell<Scripted>) -> u32 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_of_two_copies_wins_and_the_loser_runs_on() {
-    let servers = Scripted::new(&[&[Act::Respond(50)], &[Act::Respond(5)]]);
-    let cell = cell("laedge", &servers, Limits::default());
-    let start = Instant::now();
-    let response = cell.query(Query::new("hello")).await.unwrap();
-    assert_eq!(start.elapsed(), Duration::from_millis(5));
-    assert_eq!((response.response.as_str(), response.copies), ("1 got hello", 2));
-    assert_eq!(servers.sent(), [0, 1]);
-    assert_eq!(busy(&cell), 1, "the loser keeps its slot");
-    ms(46).await;
-    assert_eq!(busy(&cell), 0);
-    assert!(servers.dropped().is_empty(), "nothing was cut off");
-}
-
-#[tokio::test(start_paused = true)]
 async fn failures_are_retried_elsewhere_within_the_rules() {
     for failure in [Failure::Reset, Failure::Panicked, Failure::GivenUp] {
         let failing: &[Act] = &[Act::Fail(failure)];
