@@ -93,8 +93,16 @@ pub fn deserialize<T: DeserializeOwned>(report: &mut Report<'_>) -> Option<T> {
             Err(error) => {
                 let at = error.span().unwrap_or_default();
                 let key = cut(table.get_mut(), &at);
-                report
-                    .misshapen(&at, &explain(key.as_deref(), error.message(), report.described()));
+                match error.message().strip_prefix("missing field ") {
+                    Some(missing) => {
+                        let wrong = format!("{} is missing", missing.trim_matches('`'));
+                        report.missing(&at, &wrong, "add it");
+                    }
+                    None => {
+                        let help = report.described();
+                        report.misshapen(&at, &explain(key.as_deref(), error.message(), help));
+                    }
+                }
                 key?;
             }
         }
@@ -163,10 +171,6 @@ fn explain(key: Option<&str>, message: &str, help: &str) -> String {
             None => format!("unknown key; valid keys here are {}", known.join(", ")),
         };
     }
-    if message.starts_with("missing field ") {
-        let missing = message.trim_start_matches("missing field ").trim_matches('`');
-        return format!("{missing} is missing; add it");
-    }
     if message.starts_with("unknown variant ") {
         let (_, known) = quoted(message);
         let known: Vec<_> = known.iter().map(|name| format!("{name:?}")).collect();
@@ -212,7 +216,7 @@ mod tests {
     use serde::Deserialize;
 
     use super::*;
-    use crate::{Given, OrFalse, Socket};
+    use crate::{ConfigError, Given, OrFalse, Socket};
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -259,9 +263,9 @@ mod tests {
             let found = parse::<Sample>("f", text).expect_err(text).to_string();
             assert!(found.contains(errors), "{text}: {found}");
         }
-        // All errors are reported, in the order of the lines.
+        // All errors are reported, in the order of the lines. A misspelled key is not missing.
         let found = parse::<Sample>("f", "slot = 1\nname = 2\nlevel = 3").expect_err("errors");
-        let lines: Vec<_> = found.errors().iter().filter_map(|error| error.line()).collect();
-        assert_eq!(lines, [1, 1, 2, 3], "{found}");
+        let lines: Vec<_> = found.errors().iter().filter_map(ConfigError::line).collect();
+        assert_eq!(lines, [1, 2, 3], "{found}");
     }
 }
