@@ -24,7 +24,7 @@ const DENY: &str =
 const FUZZED: &str = "binary:: wire:: duration:: parse:: requests:: responses:: bodies:: \
     config:: histogram_log any_text:: frame:: trace:: session:: processors:: query report:: \
     load_report:: metadata:: lines:: relayed:: addresses:: proxy:: http2:: agents::message:: \
-    results::record:: normalize:: retry_after:: grpc::timeout::";
+    results::record:: normalize:: grpc::timeout::";
 /// The kernel makes decisions and does nothing else. It compiles without the standard library, which
 /// contains all clocks, threads and unordered maps, and tidy checks that nothing brings it back. It
 /// depends only on random number generators.
@@ -52,7 +52,7 @@ struct Step {
     run: fn(&Ci<'_>) -> Result<bool>,
 }
 
-const STEPS: [Step; 16] = [
+const STEPS: [Step; 15] = [
     step("fmt", |ci| {
         Ok(ci.cargo("fmt --all --check")? && ci.cargo(&format!("fmt --all --check {LAB}"))?)
     }),
@@ -70,7 +70,6 @@ const STEPS: [Step; 16] = [
     step("object", |ci| ci.sh(OBJECT)),
     Step { needs: &["program:valgrind"], ..step("lab", lab) },
     step("test", |ci| test::run(ci.root)),
-    step("ebpf", ebpf),
     Step { needs: &["python:3.10", "registry:iniconfig"], ..step("python", python) },
     // The command names the whole workspace, so that cargo reuses everything that the tests have built.
     step("fuzz", |ci| {
@@ -175,17 +174,6 @@ fn lab(ci: &Ci<'_>) -> Result<bool> {
         return Ok(true);
     }
     ci.cargo(&format!("clippy {LAB} --workspace --all-targets -- -D warnings"))
-}
-
-/// Checks features that a default build leaves out. Tests that need to load programs into the Linux
-/// kernel print SKIPPED if they lack the permission. The servers that they profile are the `curtail`
-/// program of the step `test`.
-fn ebpf(ci: &Ci<'_>) -> Result<bool> {
-    let clippy =
-        "clippy --package curtail-probe --package curtail-cli --features ebpf --all-targets";
-    let tests = "test --quiet --package curtail-probe --features ebpf -- --nocapture";
-    let env = [("CURTAIL", &*ci.target("debug/curtail"))];
-    Ok(ci.cargo_with(&format!("{clippy} -- -D warnings"), &env)? && ci.cargo_with(tests, &env)?)
 }
 
 /// Installs the Python package into a fresh virtual environment. Then its tests run, and compare it

@@ -7,7 +7,7 @@ pub mod causes;
 pub mod compare;
 pub mod histogram;
 pub mod knobs;
-#[cfg(all(feature = "ebpf", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 pub mod live;
 pub mod moments;
 pub mod profile;

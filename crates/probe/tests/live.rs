@@ -1,6 +1,6 @@
 //! Profiles real servers on loopback. If the kernel or the user's permissions do not allow a test,
 //! it prints a message and is skipped.
-#![cfg(all(feature = "ebpf", target_os = "linux"))]
+#![cfg(target_os = "linux")]
 #![allow(missing_docs)]
 
 #[path = "../examples/injected/server.rs"]

@@ -76,7 +76,7 @@ const KNOWN_5: Line = Line {
 
 fn injected(lab: &mut Lab<'_>) -> Result<()> {
     let cases = lab.var("cases", "20", "4");
-    let run = "cargo run --quiet --release -p curtail-probe --features ebpf --example injected --";
+    let run = "cargo run --quiet --release -p curtail-probe --example injected --";
     let found = lab.run(format!("{run} {cases} 3")).json()?;
     for (claim, name, bound) in [
         ("wrong rankings", "ranked_wrong", most(0.0)),

@@ -55,10 +55,10 @@ pub(crate) fn both(
     Ok(Profiles { before, after, compared })
 }
 
-/// Builds `curtail` with its profiler, which is a feature that is off by default.
+/// Builds `curtail`.
 pub(crate) fn build() -> Result<PathBuf> {
     let root = Path::new(ROOT);
-    let args = ["build", "--quiet", "--release", "-p", "curtail-cli", "--features", "ebpf"];
+    let args = ["build", "--quiet", "--release", "-p", "curtail-cli"];
     ensure!(cargo::succeeds(&mut cargo::command(root, &args))?, "curtail cannot be built");
     Ok(cargo::target_folder(root)?.join("release/curtail"))
 }

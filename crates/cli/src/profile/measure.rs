@@ -62,7 +62,7 @@ fn sampling(text: &str) -> Result<Sampling, String> {
 }
 
 /// Returns the stages inside the server, and whether they were guessed from the process name.
-#[cfg_attr(not(all(feature = "ebpf", target_os = "linux")), allow(dead_code))]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 fn app(asked: Option<&str>, process: &str) -> Result<(App, bool), Stop> {
     let Some(asked) = asked else {
         let name = match process {
@@ -91,17 +91,16 @@ fn app(asked: Option<&str>, process: &str) -> Result<(App, bool), Stop> {
 
 /// Profiles the server that the arguments name. The returned flag is true if a signal ended the
 /// measurement.
-#[cfg(not(all(feature = "ebpf", target_os = "linux")))]
+#[cfg(not(target_os = "linux"))]
 pub(super) fn measure(_: &ServerArgs, _: u64) -> Result<(Profile, bool), Stop> {
-    let why = "this curtail was built without eBPF, so it cannot profile running servers; rebuild \
-               it on Linux: `cargo build --release --features ebpf`";
+    let why = "only Linux can profile running servers; elsewhere, profile traces";
     Err(Stop::Lacking(why.to_owned()))
 }
 
-#[cfg(all(feature = "ebpf", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 pub(super) use live::measure;
 
-#[cfg(all(feature = "ebpf", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 mod live {
     use std::net::{Ipv4Addr, SocketAddr};
     use std::sync::Arc;
