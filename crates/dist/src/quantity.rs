@@ -4,7 +4,7 @@ use std::fmt;
 
 use std::str::FromStr;
 
-use curtail_kernel::duration::{UNITS, Unit, split};
+use curtail_kernel::duration::{Parts, UNITS, Unit, split};
 
 /// A time as it was written: with a unit, or as a multiple of the experiment's unit.
 ///
@@ -60,7 +60,7 @@ pub enum Malformed {
 
 /// Parses a finite decimal number with an optional unit. The caller checks the sign.
 pub(crate) fn parse(text: &str) -> Result<Time, Malformed> {
-    let (digits, unit) = split(text.trim());
+    let Parts { number: digits, unit } = split(text.trim());
     let number: f64 = digits.parse().map_err(|_| Malformed::Number)?;
     if !number.is_finite() {
         return Err(Malformed::Number);

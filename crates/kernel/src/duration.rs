@@ -54,13 +54,22 @@ impl Unit {
     }
 }
 
-/// Splits `1.5ms` into `1.5` and `ms`. No unit starts with a character that can be part of a
+/// A text such as `1.5ms`, split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts<'a> {
+    /// `1.5`.
+    pub number: &'a str,
+    /// `ms`. Empty if the text ends with the number.
+    pub unit: &'a str,
+}
+
+/// Splits a text where its number ends. No unit starts with a character that can be part of a
 /// number.
 #[must_use]
-pub fn split(text: &str) -> (&str, &str) {
+pub fn split(text: &str) -> Parts<'_> {
     let numeric = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | 'e' | 'E');
     let end = text.find(|c| !numeric(c)).unwrap_or(text.len());
-    (&text[..end], text[end..].trim_start())
+    Parts { number: &text[..end], unit: text[end..].trim_start() }
 }
 
 /// The error for text that is not a duration. The message quotes the text and shows what to write
@@ -131,7 +140,7 @@ pub fn parse(text: &str) -> Result<u64, ParseError> {
 }
 
 fn read(text: &str) -> Result<u64, Why> {
-    let (number, unit) = split(text.trim());
+    let Parts { number, unit } = split(text.trim());
     if number.strip_prefix('-').is_some_and(is_decimal) {
         return Err(Why::Negative);
     }

@@ -174,7 +174,8 @@ impl Downstream {
     /// Algorithm 3, lines 1 to 4, for one workflow.
     pub(super) fn bottleneck(
         &mut self,
-        (workflow, service): (usize, u16),
+        workflow: usize,
+        service: u16,
         admitted: &Meter,
         rates: &Weight,
         config: &Config,

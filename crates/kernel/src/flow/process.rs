@@ -258,7 +258,7 @@ impl Process {
         let priority = self.workflows[workflow.0 as usize].priority;
         let key = self.config.discipline.key(now, &Standing { priority, ..*standing });
         let resource = &mut self.resources[resource.0 as usize];
-        resource.arrive(now, job, workflow, (standing, hint_ns), key)
+        resource.arrive(now, job, workflow, standing, hint_ns, key)
     }
 
     /// Returns the next sub-task, which either gets the resource or is too late for it.
@@ -437,9 +437,9 @@ impl Process {
         local_rates(&self.used, &demands, &self.workflows, config, &mut self.local);
         self.next_release = Timestamp::NEVER;
         for (at, state) in self.states.iter_mut().enumerate() {
-            let of = (at, self.service);
-            let admitted = &self.admitted[at];
-            state.downstream = self.downstream.bottleneck(of, admitted, &self.rates, config);
+            let (service, admitted) = (self.service, &self.admitted[at]);
+            state.downstream =
+                self.downstream.bottleneck(at, service, admitted, &self.rates, config);
             state.local = self.local[at];
             let rate = state.local.min(state.downstream.rate).max(config.least_rate);
             state.rate = rate.min(self.workflows[at].limit);

@@ -100,7 +100,8 @@ impl Resource {
         now: Timestamp,
         job: JobId,
         WorkflowId(workflow): WorkflowId,
-        (standing, hint_ns): (&Standing, Option<u64>),
+        standing: &Standing,
+        hint_ns: Option<u64>,
         key: u64,
     ) -> Result<(), Refused> {
         let load = &mut self.loads[workflow as usize];
@@ -108,7 +109,7 @@ impl Resource {
         load.came_slowly.add(1.0);
         let known = load.cost_ns() as u64;
         let cost = hint_ns.unwrap_or(if known > 0 { known } else { Self::UNKNOWN_COST_NS });
-        self.stage.dispatch_ranked(now, job, (workflow, key, cost))?;
+        self.stage.dispatch_ranked(now, job, workflow, key, cost)?;
         load.waiting += 1;
         if job.0 as usize >= self.jobs.len() {
             let gone = Job { workflow: 0, deadline: Timestamp::NEVER };

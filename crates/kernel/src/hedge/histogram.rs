@@ -5,6 +5,7 @@
 //! The bins cover the whole range of `u64`. Cost: O(1) per sample, O(bins) per lookup; 4 KB.
 
 use alloc::boxed::Box;
+use core::ops::RangeInclusive;
 
 /// The binary logarithm of the number of bins per octave.
 const FINENESS: u32 = 4;
@@ -42,7 +43,7 @@ pub(super) struct Histogram {
     /// The weight of the next sample. It grows, so that older weights do not have to shrink.
     unit: f32,
     /// The minimum and the maximum number of samples to remember.
-    memory: (f32, f32),
+    memory: RangeInclusive<f32>,
     /// The number of samples added, up to `YOUTH` times the maximum memory.
     age: f32,
 }
@@ -51,12 +52,12 @@ impl Histogram {
     /// An empty histogram. A sample weighs e times as much as the one that came `m` samples before,
     /// where `m` is a third of all samples up to then, within the bounds of `memory`. So the first
     /// samples are soon forgotten.
-    pub(super) fn new(memory: (f32, f32)) -> Self {
+    pub(super) fn new(memory: RangeInclusive<f32>) -> Self {
         let weights = Box::new([0.0; BINS]);
         Self { weights, total: 0.0, sum: 0.0, unit: 1.0, memory, age: 0.0 }
     }
 
-    pub(super) fn remembered_for(&self, memory: (f32, f32)) -> Self {
+    pub(super) fn remembered_for(&self, memory: RangeInclusive<f32>) -> Self {
         Self { memory, age: 0.0, ..self.clone() }
     }
 
@@ -65,7 +66,7 @@ impl Histogram {
         self.weights[bin] += self.unit;
         self.total += self.unit;
         self.sum += self.unit * bin as f32;
-        let (least, most) = self.memory;
+        let (least, most) = (*self.memory.start(), *self.memory.end());
         self.age = (self.age + 1.0).min(YOUTH * most);
         self.unit *= 1.0 + 1.0 / (self.age / YOUTH).clamp(least, most);
         if self.unit > 1e6 {
@@ -136,7 +137,7 @@ mod tests {
 
     #[test]
     fn old_samples_fade() {
-        let mut times = Histogram::new((100.0, 100.0));
+        let mut times = Histogram::new(100.0..=100.0);
         (0..10_000).for_each(|_| times.add(50));
         assert!((times.count() - 100.0).abs() < 2.0, "{}", times.count());
         (0..100).for_each(|_| times.add(5_000));

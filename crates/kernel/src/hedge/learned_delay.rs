@@ -107,7 +107,7 @@ impl DelayLearner {
         Self {
             above: (1.0 - percentile / 100.0) as f32,
             seen: 0,
-            ages: Histogram::new((MEMORY, MEMORY)),
+            ages: Histogram::new(MEMORY..=MEMORY),
             snapshot: Snapshot::NOTHING,
         }
     }

@@ -46,7 +46,7 @@ impl Progress {
     /// Creates the counters of a request at the entry, with the estimated totals of its workflow.
     #[must_use]
     pub fn begin(totals: &Totals) -> Self {
-        let (total_service_ns, total_work_ns) = totals.estimate();
+        let Spent { service_ns: total_service_ns, work_ns: total_work_ns } = totals.estimate();
         Self { total_service_ns, total_work_ns, ..Self::default() }
     }
 
@@ -108,10 +108,10 @@ impl Totals {
         self.is_known = true;
     }
 
-    /// Returns the service time and the work, in ns. Both are 0 before the first request.
+    /// Returns what a request spends. It is nothing before the first request.
     #[must_use]
-    pub fn estimate(&self) -> (u64, u64) {
-        (self.service_ns as u64, self.work_ns as u64)
+    pub fn estimate(&self) -> Spent {
+        Spent { service_ns: self.service_ns as u64, work_ns: self.work_ns as u64 }
     }
 }
 

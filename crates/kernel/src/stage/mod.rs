@@ -104,6 +104,16 @@ impl Metadata {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
 
+/// The reply to a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeReply {
+    /// The number of jobs that a new job may have to wait for.
+    pub in_flight: u32,
+    /// The recent latency from arrival to end with about that number of jobs, in ns. 0 before the
+    /// first job.
+    pub latency_ns: u64,
+}
+
 /// A job that takes a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheduled {
@@ -303,13 +313,11 @@ impl Stage {
         self.delayed.first(0).map_or(Timestamp::NEVER, |(at, _)| at)
     }
 
-    /// Returns the reply to a probe. The first number is the number of jobs that a new job may have
-    /// to wait for. The second is the recent latency from arrival to end with about that number of
-    /// jobs, in ns, or 0 before the first job.
+    /// Returns the reply to a probe.
     #[must_use]
-    pub fn probe(&self) -> (u32, u64) {
+    pub fn probe(&self) -> ProbeReply {
         let in_flight = self.ahead();
-        (in_flight, self.latencies.at(in_flight + 1))
+        ProbeReply { in_flight, latency_ns: self.latencies.at(in_flight + 1) }
     }
 
     fn waits(&self, class: usize) -> u32 {
@@ -354,7 +362,9 @@ impl Stage {
         &mut self,
         now: Timestamp,
         id: JobId,
-        (workflow, key, cost_ns): (u32, u64, u64),
+        workflow: u32,
+        key: u64,
+        cost_ns: u64,
     ) -> Result<(), Refused> {
         self.name(id);
         let in_flight = self.ahead() + 1;

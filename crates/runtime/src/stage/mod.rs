@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use curtail_kernel::Timestamp;
-use curtail_kernel::stage::{self, JobId, Metadata, Priority, Scheduled, Throttler};
+use curtail_kernel::stage::{self, JobId, Metadata, Priority, ProbeReply, Scheduled, Throttler};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -225,7 +225,7 @@ impl Stage {
     /// recent requests that found about the same number.
     #[must_use]
     pub fn probe(&self) -> LoadReport {
-        let (in_flight, latency_ns) = self.0.lock().stage.probe();
+        let ProbeReply { in_flight, latency_ns } = self.0.lock().stage.probe();
         let latency = Some(Duration::from_nanos(latency_ns));
         LoadReport { in_flight: Some(in_flight), latency, ..LoadReport::default() }
     }

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use curtail_dist::seed;
-use curtail_kernel::stage::Priority;
+use curtail_kernel::stage::{Priority, ProbeReply};
 use curtail_kernel::{Probed, ServerId, Timestamp};
 
 use super::books::{Copy, ON_ITS_WAY};
@@ -92,7 +92,7 @@ impl Rest {
                 self.score(server);
             }
             Some(ToServer::Probe { client, server }) => {
-                let (in_flight, latency_ns) = self.servers.probe(server.0);
+                let ProbeReply { in_flight, latency_ns } = self.servers.probe(server.0);
                 let probed = Probed { server, in_flight, latency_ns };
                 self.responses.send(now, ToClient::Probed { client, probed });
             }

@@ -6,7 +6,7 @@
 //! of its work when it resumes. Cost: O(log running jobs) per job, and O(slots) per speed change.
 
 use curtail_dist::seed;
-use curtail_kernel::stage::{JobId, Metadata, Priority, Purged, Refused, Stage};
+use curtail_kernel::stage::{JobId, Metadata, Priority, ProbeReply, Purged, Refused, Stage};
 use curtail_kernel::{Feedback, Timestamp};
 use rand_core::Rng as _;
 use rand_pcg::Pcg64Mcg;
@@ -145,7 +145,7 @@ impl Servers {
     }
 
     /// Returns a server's response to a probe.
-    pub(super) fn probe(&self, server: u32) -> (u32, u64) {
+    pub(super) fn probe(&self, server: u32) -> ProbeReply {
         self.servers[server as usize].stage.probe()
     }
 

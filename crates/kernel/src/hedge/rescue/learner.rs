@@ -161,10 +161,10 @@ impl RescueLearner {
         Self {
             version,
             budget: budget as f32,
-            late: Histogram::new((SHORT, SHORT)),
-            runs: Histogram::new((SHORT, LONG)),
-            plain: Histogram::new((SHORT, SHORT)),
-            answers: Histogram::new((SHORT, LONG)),
+            late: Histogram::new(SHORT..=SHORT),
+            runs: Histogram::new(SHORT..=LONG),
+            plain: Histogram::new(SHORT..=SHORT),
+            answers: Histogram::new(SHORT..=LONG),
             explored: Default::default(),
             between_ns: 0,
             rescued: Tries::default(),
@@ -299,8 +299,8 @@ impl RescueLearner {
     fn conclude(&mut self) {
         let drift = self.late.center() - self.runs.center();
         if !(-DRIFT..=DRIFT).contains(&drift) {
-            self.runs = self.late.remembered_for((SHORT, LONG));
-            self.answers = Histogram::new((SHORT, LONG));
+            self.runs = self.late.remembered_for(SHORT..=LONG);
+            self.answers = Histogram::new(SHORT..=LONG);
             // Wins are also obsolete, except those of rescues, which are soon replaced.
             self.explored = Default::default();
             self.audits = 0.0;
@@ -437,7 +437,7 @@ impl RescueLearner {
         if starts {
             self.rescued = Tries::default();
             // From now on, few stuck queries are counted as long.
-            self.answers = Histogram::new((SHORT, LONG));
+            self.answers = Histogram::new(SHORT..=LONG);
         }
         starts
     }
