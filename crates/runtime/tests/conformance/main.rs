@@ -154,6 +154,8 @@ fn random_scenarios_meet_everything() {
             met.insert(what.replace(|c: char| c.is_ascii_digit(), ""));
         }
     }
+    // Only picks that need the sizes of responses log them.
+    met.retain(|what| !what.starts_with("c received"));
     let all: BTreeSet<String> = MET.split(['|', '\n']).map(|what| what.trim().to_owned()).collect();
     let all: BTreeSet<String> = all.into_iter().filter(|what| !what.is_empty()).collect();
     assert_eq!(met, all);
