@@ -113,7 +113,8 @@ fn conformance(lab: &mut Lab<'_>) -> Result<()> {
 fn advice(lab: &mut Lab<'_>) -> Result<()> {
     let mut results = Vec::new();
     for tests in ["--test it advise::", "--lib advise"] {
-        let run = lab.run(format!("cargo test -p curtail-sim {tests}"));
+        let test = format!("cargo test -p curtail-sim {tests}");
+        let run = lab.run(test).env("CURTAIL_SERVICES", "10");
         results.extend(run.lines("test result: ")?);
     }
     lab.all(lab.text(), &results, |result| result.contains("ok."));
