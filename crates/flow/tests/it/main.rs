@@ -7,7 +7,6 @@ mod hops;
 mod limits;
 mod random;
 mod requests;
-mod spans;
 
 use std::convert::Infallible;
 use std::time::Duration;
