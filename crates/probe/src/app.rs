@@ -2,7 +2,7 @@
 //! a small TOML file. Some of these files are built in.
 //!
 //! ```
-//! let app = curtail_probe::app::App::parse(r#"
+//! let app = curtail_probe::app::App::parse("app.toml", r#"
 //!     name = "memcached"
 //!     response = "parse-to-response"
 //!

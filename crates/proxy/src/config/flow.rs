@@ -155,7 +155,7 @@ fn workflows(raw: &raw::Flow, report: &mut Report<'_>) -> Vec<(String, WorkflowS
                 "raise limit, or lower guarantee",
             );
         }
-        (name, WorkflowSpec { shares, deadline: raw.deadline.map(|given| given.get()) })
+        (name, WorkflowSpec { shares, deadline: raw.deadline.map(curtail_config::Time::get) })
     };
     each(raw.workflow.as_ref()).into_iter().map(&mut workflow).collect()
 }

@@ -28,7 +28,9 @@ pub(super) fn settings(raw: &raw::Service, limits: &Limits) -> Settings {
         idle_timeout: raw.idle_timeout.get(),
         grpc: is_grpc(raw),
         response_buffer: raw.response_buffer.get(),
-        read_timeout: raw.read_timeout.map_or_else(|| timeout.max(cancel), |given| given.get()),
+        read_timeout: raw
+            .read_timeout
+            .map_or_else(|| timeout.max(cancel), curtail_config::Time::get),
         unwanted_timeout: cancel,
         ..default
     }

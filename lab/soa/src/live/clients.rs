@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, Result};
 use curtail_runtime::Timers;
-use curtail_sim::graph::{Act, Ask, Book, Ending, Graph, NewRequest, RequestPlan, Senders, deadline_ns};
+use curtail_sim::graph::{
+    Act, Ask, Book, Ending, Graph, NewRequest, RequestPlan, Senders, deadline_ns,
+};
 use rand_pcg::Pcg64Mcg;
 use tokio::task::JoinSet;
 use tokio::time::timeout_at;
