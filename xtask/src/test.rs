@@ -62,6 +62,9 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
         let status = cargo::follow(&mut command, &mut std::io::stdout(), |line| tally.read(line))?;
         succeeded &= status.success();
     }
+    if !succeeded && tally.failed == 0 {
+        println!("a test program did not compile, or ended before its tests did");
+    }
     println!("{tally}");
     Ok(succeeded && tally.failed == 0)
 }
