@@ -144,6 +144,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrFalse<T> {
     }
 }
 
+/// Positions do not show in schemas. (Derived, each use would get a definition of its own.)
 impl<T: JsonSchema> JsonSchema for Given<T> {
     fn schema_name() -> Cow<'static, str> {
         T::schema_name()
@@ -151,6 +152,10 @@ impl<T: JsonSchema> JsonSchema for Given<T> {
 
     fn inline_schema() -> bool {
         T::inline_schema()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
@@ -165,6 +170,10 @@ impl<T: JsonSchema> JsonSchema for Key<T> {
 
     fn inline_schema() -> bool {
         T::inline_schema()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
@@ -184,5 +193,33 @@ impl<T: JsonSchema> JsonSchema for OrFalse<T> {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let on = generator.subschema_for::<T>();
         json_schema!({ "anyOf": [on, { "const": false }] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(JsonSchema)]
+    #[allow(dead_code, reason = "only its schema is used")]
+    struct Table {
+        plain: Inner,
+        given: Given<Inner>,
+        key: Key<Inner>,
+        many: Given<OneOrMany<Inner>>,
+    }
+
+    #[derive(JsonSchema)]
+    #[allow(dead_code, reason = "only its schema is used")]
+    struct Inner {
+        number: Given<u32>,
+    }
+
+    #[test]
+    fn a_schema_defines_a_table_once_whether_or_not_its_position_is_kept() {
+        let schema = schemars::schema_for!(Table);
+        let names: Vec<&String> =
+            schema.as_value()["$defs"].as_object().expect("a map").keys().collect();
+        assert_eq!(names, ["Inner"], "{schema:?}");
     }
 }
