@@ -5,6 +5,7 @@
 
 mod circles;
 mod documents;
+mod locks;
 mod orphans;
 mod phrases;
 mod signatures;
@@ -93,6 +94,7 @@ fn check(tree: &Tree) -> Result<Vec<Finding>> {
     Ok([
         weight::long_files(tree),
         NotYet::without(&limits.not_yet.circles, circles::findings(tree)),
+        locks::findings(tree)?,
         orphans::findings(tree),
         NotYet::without(&limits.not_yet.tuples, signatures::findings(tree)),
         phrases::findings(tree, &limits)?,
