@@ -89,7 +89,7 @@ const LINE_7: Line = Line {
 fn live(lab: &mut Lab<'_>) -> Result<()> {
     let size = lab.var("size", "--repetitions 5", "--smoke");
     let results = lab.run(format!("@xtask eval search --compare-sim --json {size}")).json()?;
-    lab.holds(lab.text(), text(&results, "/holds"), results["holds"] == true);
+    lab.holds(lab.text, text(&results, "/holds"), results["holds"] == true);
     let cells = list(&results["cells"]);
     let apart = cells.iter().filter(|cell| cell["agrees_with_overhead"] == false);
     let (cells, apart) = (texts(cells, "/text"), texts(apart, "/text").join("; "));
@@ -104,7 +104,7 @@ fn live(lab: &mut Lab<'_>) -> Result<()> {
 fn conformance(lab: &mut Lab<'_>) -> Result<()> {
     let test = "cargo test -p curtail-runtime --test conformance -- --nocapture";
     let scenarios = lab.run(test).lines("conformance: ")?;
-    lab.all(lab.text(), &scenarios, |scenario| scenario.contains(" agree"));
+    lab.all(lab.text, &scenarios, |scenario| scenario.contains(" agree"));
     let count = scenarios.len() as f64;
     lab.check("written and random scenarios over three wires", count, most(6.0).least(6.0));
     Ok(())
@@ -117,7 +117,7 @@ fn advice(lab: &mut Lab<'_>) -> Result<()> {
         let run = lab.run(test).env("CURTAIL_SERVICES", "10");
         results.extend(run.lines("test result: ")?);
     }
-    lab.all(lab.text(), &results, |result| result.contains("ok."));
+    lab.all(lab.text, &results, |result| result.contains("ok."));
     lab.check("tests that ran", first_numbers(&results), above(0.0));
     Ok(())
 }
@@ -126,7 +126,7 @@ fn python(lab: &mut Lab<'_>) -> Result<()> {
     let test = "::test_a_sweep_on_ray_gives_the_same_bytes ";
     let sweeps = lab.run("@xtask python").lines(test)?;
     // The command exits with an error if a test fails.
-    lab.holds(lab.text(), true, true);
+    lab.holds(lab.text, true, true);
     let claim = "a sweep on Ray gives the same bytes as a local one";
     lab.all(claim, &sweeps, |sweep| sweep.contains("PASSED"));
     Ok(())

@@ -16,7 +16,6 @@ use xtask::cargo;
 use xtask::process::{Process, free_port, get, tied};
 
 use crate::install::{self, Missing};
-use crate::line::Line;
 use crate::verdict::{Bound, Figures, Finding, Verdict, listed};
 
 /// Values by name.
@@ -28,7 +27,8 @@ pub(crate) struct Lab<'a> {
     /// The folder for files of the line.
     pub(crate) folder: PathBuf,
     pub(crate) quick: bool,
-    line: &'a Line,
+    /// The claim of the line itself.
+    pub(crate) text: &'static str,
     set: Vars,
     pub(crate) findings: Vec<Finding>,
 }
@@ -36,15 +36,14 @@ pub(crate) struct Lab<'a> {
 impl<'a> Lab<'a> {
     pub(crate) fn new(
         root: &'a Path,
-        file: &str,
-        line: &'a Line,
+        name: &str,
+        text: &'static str,
         quick: bool,
         set: Vars,
     ) -> Result<Self> {
-        let folder = format!("target/accept/{file}-{}{}", line.number, line.name);
-        let folder = root.join(folder);
+        let folder = root.join("target/accept").join(name);
         std::fs::create_dir_all(&folder)?;
-        Ok(Self { root, folder, quick, line, set, findings: Vec::new() })
+        Ok(Self { root, folder, quick, text, set, findings: Vec::new() })
     }
 
     /// Returns the value for a full or a quick run.
@@ -62,11 +61,6 @@ impl<'a> Lab<'a> {
     pub(crate) fn number<T: FromStr + ToString>(&self, name: &str, full: T, quick: T) -> Result<T> {
         let Some(text) = self.set.get(name) else { return Ok(self.pick(full, quick)) };
         text.parse().map_err(|_| anyhow!("--set {name}={text}: must be a number"))
-    }
-
-    /// Returns the claim of the line itself.
-    pub(crate) fn text(&self) -> &'static str {
-        self.line.text
     }
 
     /// Sets a value for the function of another line, unless the command line or the line sets it.
@@ -91,7 +85,7 @@ impl<'a> Lab<'a> {
         figures: impl Into<Figures>,
         bound: impl std::borrow::Borrow<Bound>,
     ) {
-        self.check(self.line.text, figures, bound);
+        self.check(self.text, figures, bound);
     }
 
     /// Judges a claim that is true or false. `figure` is printed.
@@ -494,8 +488,7 @@ mod tests {
     #[test]
     fn commands_and_files_name_the_folder_of_the_line() {
         let root = tempfile::tempdir().expect("a folder");
-        let line = Line { number: 1, ..Line::NEW };
-        let lab = Lab::new(root.path(), "none", &line, false, Vars::new()).expect("a folder");
+        let lab = Lab::new(root.path(), "none", "", false, Vars::new()).expect("a folder");
         let words = lab.sh(r#"echo "$0 $1 {folder}""#, "{folder} {other}").output().expect("words");
         let folder = lab.folder.display();
         assert_eq!(words.text, format!("{folder} {{other}} {folder}\n"));

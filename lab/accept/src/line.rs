@@ -123,7 +123,8 @@ fn judge(root: &Path, file: &str, line: &Line, options: &Options) -> Vec<Finding
     }
     let of_line = line.set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let set: Vars = of_line.chain(options.set.iter().cloned()).collect();
-    let judged = Lab::new(root, file, line, options.quick, set).map(|mut lab| {
+    let folder = format!("{file}-{}{}", line.number, line.name);
+    let judged = Lab::new(root, &folder, line.text, options.quick, set).map(|mut lab| {
         let judged = (line.judge)(&mut lab);
         (lab.findings, judged)
     });

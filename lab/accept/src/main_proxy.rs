@@ -240,7 +240,7 @@ fn soak(lab: &mut Lab<'_>) -> Result<()> {
     let phases = list(&phases);
     let passed = phases.iter().all(|phase| phase["passed"] == true);
     let what = texts(phases, "/text").join("; ");
-    lab.holds(lab.text(), what, passed && !phases.is_empty());
+    lab.holds(lab.text, what, passed && !phases.is_empty());
     for when in ["early", "late"] {
         let bytes = each(phases, &format!("/memory/{when}_bytes"));
         let mebibytes: Vec<f64> = bytes.iter().map(|bytes| bytes / 1_048_576.0).collect();
@@ -254,7 +254,7 @@ fn promises(lab: &mut Lab<'_>) -> Result<()> {
     let events = lab.var("events", "10000000", "500000");
     let test = lab.run("cargo test -p curtail-kernel --test it -- random_events:: small_cells::");
     let results = test.env("CURTAIL_EVENTS", events).lines("test result: ")?;
-    lab.all(lab.text(), &results, |result| result.contains("ok."));
+    lab.all(lab.text, &results, |result| result.contains("ok."));
     lab.check("tests that ran", first_numbers(&results), above(0.0));
     Ok(())
 }

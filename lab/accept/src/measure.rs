@@ -246,7 +246,7 @@ fn omission(lab: &mut Lab<'_>) -> Result<()> {
 fn arrivals(lab: &mut Lab<'_>) -> Result<()> {
     let tests = lab.run("cargo test -q -p curtail-load --lib arrival_test");
     let results = tests.lines("test result: ")?;
-    lab.all(lab.text(), &results, |result| result.contains("ok."));
+    lab.all(lab.text, &results, |result| result.contains("ok."));
     lab.check("tests that ran", first_numbers(&results), above(0.0));
     Ok(())
 }
@@ -519,7 +519,7 @@ fn memcached(lab: &mut Lab<'_>) -> Result<()> {
     fill(server.address)?;
     let target = format!("memcached://{}", server.address);
     let report = report(lab, &target, "memcached-queries.txt", "")?;
-    judge_report(lab, lab.text(), "memcached", &report)
+    judge_report(lab, lab.text, "memcached", &report)
 }
 
 fn httpd(lab: &mut Lab<'_>) -> Result<()> {
@@ -530,7 +530,7 @@ fn httpd(lab: &mut Lab<'_>) -> Result<()> {
     }
     let server = lab.server("apache2 -DFOREGROUND -f")?.config("httpd.conf", &[])?.listening()?;
     let report = report(lab, &format!("http://{}", server.address), "httpd-queries.txt", "")?;
-    judge_report(lab, lab.text(), "httpd", &report)
+    judge_report(lab, lab.text, "httpd", &report)
 }
 
 /// Runs all commands of docs/chain.md and compares the predicted gain with the measured gain.

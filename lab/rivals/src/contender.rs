@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 use xtask::process::{Process, free_port, tied};
 
-use crate::{Args, Lacking};
+use crate::args::{Args, Lacking};
 
 const ENVOY: &str = include_str!("../envoy.yaml");
 const PROXY: &str = include_str!("../proxy.toml");

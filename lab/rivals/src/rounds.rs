@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde_json::Value;
 use xtask::process::{Process, get};
 
-use crate::Args;
+use crate::args::Args;
 use crate::contender::{Programs, command};
 
 const LEAVES: u32 = 4;

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Vec<Settled>> {
                 let control = "fq+fifo+rc".parse().map_err(anyhow::Error::msg)?;
                 let seeds = 1..=u64::from((16 / width.max(1)).max(1));
                 let outcomes = seeds.map_while(|seed| simulate(&graph, control, seed, &plan));
-                all.push(settled(&outcomes.collect::<Vec<_>>(), (depth, width, step)));
+                all.push(settled(&outcomes.collect::<Vec<_>>(), depth, width, step));
             }
         }
     }
@@ -111,7 +111,7 @@ fn chain(args: &Args, depth: u32, width: u32, step: Step) -> anyhow::Result<Grap
     Ok(toml::from_str(&text)?)
 }
 
-fn settled(outcomes: &[GraphOutcome], (depth, width, step): (u32, u32, Step)) -> Settled {
+fn settled(outcomes: &[GraphOutcome], depth: u32, width: u32, step: Step) -> Settled {
     let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
     let of_all =
         |of: &dyn Fn(&GraphOutcome) -> f64| mean(&outcomes.iter().map(of).collect::<Vec<_>>());

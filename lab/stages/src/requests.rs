@@ -101,15 +101,15 @@ impl Traffic {
 
     /// Returns the commands that fill a cache.
     pub(crate) fn fill(&self) -> Vec<String> {
-        self.items().iter().map(update).collect()
+        self.items().iter().map(|(key, bytes)| update(key, *bytes)).collect()
     }
 
     /// Returns memcached commands, drawn by popularity.
     pub(crate) fn commands(&self, seed: u64) -> Vec<String> {
         let (items, updates) = (self.items(), self.updates());
         let command = |(at, share): (usize, f64)| {
-            let item = &items[at];
-            if share < updates { update(item) } else { format!("get {}", item.0) }
+            let (key, bytes) = &items[at];
+            if share < updates { update(key, *bytes) } else { format!("get {key}") }
         };
         self.drawn(seed).map(command).collect()
     }
@@ -135,8 +135,8 @@ impl Traffic {
     }
 }
 
-fn update((key, bytes): &(String, usize)) -> String {
-    format!("set {key} {} 0", "v".repeat(*bytes))
+fn update(key: &str, bytes: usize) -> String {
+    format!("set {key} {} 0", "v".repeat(bytes))
 }
 
 /// Returns the quantile of the generalized Pareto distribution that starts at 0.

@@ -52,32 +52,7 @@ impl fmt::Display for Finding {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Limits {
-    not_yet: NotYet,
     phrase: Vec<phrases::Phrase>,
-}
-
-/// Crates in which a rule does not hold yet.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NotYet {
-    circles: Vec<String>,
-    tuples: Vec<String>,
-}
-
-impl NotYet {
-    /// Removes the findings in these crates, and reports crates without any.
-    fn without(crates: &[String], findings: Vec<Finding>) -> Vec<Finding> {
-        let is_in =
-            |finding: &Finding, name: &String| finding.path.starts_with(&format!("{name}/"));
-        let clean = crates.iter().filter(|name| !findings.iter().any(|of| is_in(of, name)));
-        let clean: Vec<Finding> = clean
-            .map(|name| {
-                Finding::new("xtask/tidy.toml", 1, format!("{name} keeps the rule"), "remove it")
-            })
-            .collect();
-        let others = findings.into_iter().filter(|of| !crates.iter().any(|name| is_in(of, name)));
-        others.chain(clean).collect()
-    }
 }
 
 impl Limits {
@@ -93,10 +68,10 @@ fn check(tree: &Tree) -> Result<Vec<Finding>> {
     let limits = Limits::read(tree)?;
     Ok([
         weight::long_files(tree),
-        NotYet::without(&limits.not_yet.circles, circles::findings(tree)),
+        circles::findings(tree),
         locks::findings(tree)?,
         orphans::findings(tree),
-        NotYet::without(&limits.not_yet.tuples, signatures::findings(tree)),
+        signatures::findings(tree),
         phrases::findings(tree, &limits)?,
         documents::architecture(tree),
         documents::readme(tree),
@@ -121,15 +96,6 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_rule_may_not_hold_yet_in_a_crate() {
-        let of = |path| Finding::new(path, 1, "it", "fix");
-        let crates = ["crates/a".to_owned(), "crates/b".to_owned()];
-        let left = NotYet::without(&crates, vec![of("crates/a/x.rs"), of("crates/ab/x.rs")]);
-        let clean = Finding::new("xtask/tidy.toml", 1, "crates/b keeps the rule", "remove it");
-        assert_eq!(left, [of("crates/ab/x.rs"), clean]);
-    }
 
     #[test]
     fn the_repository_is_tidy() {

@@ -21,7 +21,7 @@ mod estimate;
 mod samples;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
@@ -276,7 +276,11 @@ fn compare(root: &Path, out: &Path, args: &Args, measured: &Measured) -> Result<
             // Without a sound run, the overhead is unknown.
             let loaded = match runs.is_empty() {
                 true => None,
-                false => Some(with_overhead((&curtail, out), args, (policy, load), &samples)?),
+                false => {
+                    eprintln!("simulating {policy} at {load} with overhead");
+                    let at = out.join(format!("{policy}-{load}"));
+                    Some(with_overhead(&curtail, args, &Cell { policy, load }, &samples, &at)?)
+                }
             };
             let latencies: Vec<&[u64]> = runs.iter().map(|run| &run.samples.latency[..]).collect();
             for (at, percentile) in PERCENTILES.into_iter().enumerate() {
@@ -320,16 +324,23 @@ fn simulate(curtail: &Path, args: &Args, load: f64, more: &[&str]) -> Result<Vec
     serde_json::from_str(&cargo::output(&mut command)?).context("sim prints JSON")
 }
 
-/// Simulates a policy at a load with the overhead that was measured there.
+/// A policy at a load.
+struct Cell<'a> {
+    policy: &'a str,
+    load: f64,
+}
+
+/// Simulates a cell with the overhead that was measured there. `at` is where its files go, without
+/// what they contain.
 fn with_overhead(
-    (curtail, out): (&Path, &Path),
+    curtail: &Path,
     args: &Args,
-    (policy, load): (&str, f64),
+    cell: &Cell<'_>,
     samples: &Samples,
+    at: &Path,
 ) -> Result<Value> {
-    eprintln!("simulating {policy} at {load} with overhead");
     let write = |what: &str, samples: &mut dyn Iterator<Item = u64>| -> Result<String> {
-        let file = out.join(format!("{what}-{policy}-{load}.txt"));
+        let file = PathBuf::from(format!("{}-{what}.txt", at.display()));
         let lines: String = samples.map(|ns| format!("{ns}ns\n")).collect();
         std::fs::write(&file, lines).with_context(|| file.display().to_string())?;
         Ok(format!("file:{}", file.display()))
@@ -339,8 +350,8 @@ fn with_overhead(
     let network = write("network", &mut samples.network.iter().map(|both_ways| both_ways / 2))?;
     let late = write("late", &mut samples.late.iter().copied())?;
     let jitter = format!("bimodal:{}+{late}", args.hiccup());
-    let more = ["--policy", policy, "--jitter", &jitter, "--network", &network];
-    simulate(curtail, args, load, &more)?.pop().context("sim prints an entry")
+    let more = ["--policy", cell.policy, "--jitter", &jitter, "--network", &network];
+    simulate(curtail, args, cell.load, &more)?.pop().context("sim prints an entry")
 }
 
 /// Returns a figure from a simulation.
