@@ -6,30 +6,55 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer, StrDeserializer};
+use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
-use toml::Spanned;
+
+use crate::document::{ONE_OR_MANY, OR_FALSE, POSITION};
 
 /// A value and its position in the file.
-#[derive(Debug, Deserialize)]
-#[serde(transparent)]
-pub struct Given<T>(Spanned<T>);
+#[derive(Debug)]
+pub struct Given<T> {
+    value: T,
+    span: Range<usize>,
+}
 
 impl<T> Given<T> {
     /// Returns the value.
     pub fn get(&self) -> &T {
-        self.0.get_ref()
+        &self.value
     }
 
     /// Returns the value without its position.
     pub fn into_inner(self) -> T {
-        self.0.into_inner()
+        self.value
     }
 
     /// Returns the position in the text, in bytes.
     pub fn span(&self) -> Range<usize> {
-        self.0.span()
+        self.span.clone()
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Given<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Reader<T> {
+            type Value = Given<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value of a file")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut bound = || Ok(map.next_key()?.unwrap_or_default());
+                let span = bound()?..bound()?;
+                Ok(Given { span, value: map.next_value()? })
+            }
+        }
+
+        deserializer.deserialize_newtype_struct(POSITION, Reader(PhantomData))
     }
 }
 
@@ -56,8 +81,8 @@ impl<T> Key<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Key<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let spanned = Spanned::deserialize(deserializer)?;
-        Ok(Self { span: Some(spanned.span()), value: spanned.into_inner() })
+        Given::deserialize(deserializer)
+            .map(|given| Self { span: Some(given.span), value: given.value })
     }
 }
 
@@ -91,8 +116,11 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
                 f.write_str("a table, or a list of tables")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map)).map(OneOrMany::One)
+            fn visit_newtype_struct<D: Deserializer<'de>>(
+                self,
+                one: D,
+            ) -> Result<Self::Value, D::Error> {
+                T::deserialize(one).map(OneOrMany::One)
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
@@ -100,7 +128,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
             }
         }
 
-        deserializer.deserialize_any(Reader(PhantomData))
+        deserializer.deserialize_newtype_struct(ONE_OR_MANY, Reader(PhantomData))
     }
 }
 
@@ -131,16 +159,15 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrFalse<T> {
                 Ok(OrFalse::Off)
             }
 
-            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-                T::deserialize(StrDeserializer::new(text)).map(OrFalse::On)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map)).map(OrFalse::On)
+            fn visit_newtype_struct<D: Deserializer<'de>>(
+                self,
+                value: D,
+            ) -> Result<Self::Value, D::Error> {
+                T::deserialize(value).map(OrFalse::On)
             }
         }
 
-        deserializer.deserialize_any(Reader(PhantomData))
+        deserializer.deserialize_newtype_struct(OR_FALSE, Reader(PhantomData))
     }
 }
 

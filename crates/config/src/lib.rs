@@ -28,6 +28,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod document;
 mod given;
 mod number;
 mod read;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use curtail_kernel::duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserializer, Error, Unexpected, Visitor};
+use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
 const HOUR_NS: u64 = 3_600_000_000_000;
@@ -96,27 +96,26 @@ impl<const USUAL: u64, const LEAST: u64, const MOST: u64> Time<USUAL, LEAST, MOS
     pub const fn get(self) -> Duration {
         Duration::from_nanos(self.0)
     }
+}
 
-    fn read(text: &str) -> Result<Self, String> {
-        let written = duration::format;
-        // The error is printed after the value, so it need not repeat the value.
-        let ns = duration::parse(text).map_err(|error| error.why.to_string())?;
-        match ns {
-            0 if LEAST == 1 => {
-                let like = if USUAL == 0 { 500_000_000 } else { USUAL };
-                Err(format!("is zero; use a longer duration, like \"{}\"", written(like)))
-            }
-            0 if LEAST > 0 => Err(format!("is zero; use at least \"{}\"", written(LEAST))),
-            _ if ns < LEAST => {
-                let least = written(LEAST);
-                Err(format!("is shorter than {least}; use at least \"{least}\""))
-            }
-            _ if ns > LONGEST_NS => {
-                Err("is longer than 100 days; write at most \"2400h\"".to_owned())
-            }
-            _ if ns > MOST => Err(format!("is too long; use at most \"{}\"", hours(MOST))),
-            _ => Ok(Self(ns)),
+/// Parses a time in nanoseconds from `least` to `most`.
+fn read_time(text: &str, usual: u64, least: u64, most: u64) -> Result<u64, String> {
+    let written = duration::format;
+    // The error is printed after the value, so it need not repeat the value.
+    let ns = duration::parse(text).map_err(|error| error.why.to_string())?;
+    match ns {
+        0 if least == 1 => {
+            let like = if usual == 0 { 500_000_000 } else { usual };
+            Err(format!("is zero; use a longer duration, like \"{}\"", written(like)))
         }
+        0 if least > 0 => Err(format!("is zero; use at least \"{}\"", written(least))),
+        _ if ns < least => {
+            let least = written(least);
+            Err(format!("is shorter than {least}; use at least \"{least}\""))
+        }
+        _ if ns > LONGEST_NS => Err("is longer than 100 days; write at most \"2400h\"".to_owned()),
+        _ if ns > most => Err(format!("is too long; use at most \"{}\"", hours(most))),
+        _ => Ok(ns),
     }
 }
 
@@ -138,12 +137,14 @@ impl<'de, const USUAL: u64, const LEAST: u64, const MOST: u64> Deserialize<'de>
     for Time<USUAL, LEAST, MOST>
 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let fix = |bare: i64| match bare {
-            0.. => format!("write \"{bare}ms\" or \"{bare}s\", in quotes"),
-            _ => "write a duration that is not negative, like \"500ms\"".to_owned(),
-        };
-        let text = quantity(deserializer, "a duration in quotes, like \"500ms\"", fix)?;
-        Self::read(&text).map_err(D::Error::custom)
+        let text = deserializer.deserialize_any(Quantity {
+            expected: "a duration in quotes, like \"500ms\"",
+            fix: |bare| match bare {
+                0.. => format!("write \"{bare}ms\" or \"{bare}s\", in quotes"),
+                _ => "write a duration that is not negative, like \"500ms\"".to_owned(),
+            },
+        })?;
+        read_time(&text, USUAL, LEAST, MOST).map(Self).map_err(D::Error::custom)
     }
 }
 
@@ -180,11 +181,13 @@ impl<'de, const USUAL: usize, const LEAST: usize, const MOST: usize> Deserialize
     for Size<USUAL, LEAST, MOST>
 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let fix = |bare: i64| match bare {
-            1.. => format!("write \"{bare}B\" or \"{bare}KiB\", in quotes"),
-            _ => "write a size above zero, like \"64KiB\"".to_owned(),
-        };
-        let text = quantity(deserializer, "a size in quotes, like \"10MB\"", fix)?;
+        let text = deserializer.deserialize_any(Quantity {
+            expected: "a size in quotes, like \"10MB\"",
+            fix: |bare| match bare {
+                1.. => format!("write \"{bare}B\" or \"{bare}KiB\", in quotes"),
+                _ => "write a size above zero, like \"64KiB\"".to_owned(),
+            },
+        })?;
         let bytes = parse_size(&text).map_err(D::Error::custom)?;
         let fits = usize::try_from(bytes).ok().filter(|bytes| (LEAST..=MOST).contains(bytes));
         fits.map(Self).ok_or_else(|| {
@@ -194,18 +197,26 @@ impl<'de, const USUAL: usize, const LEAST: usize, const MOST: usize> Deserialize
     }
 }
 
-/// Reads a number with a unit as text. `fix` is what to write in place of a number without one.
-fn quantity<'de, D: Deserializer<'de>>(
-    deserializer: D,
-    expected: &str,
-    fix: impl Fn(i64) -> String,
-) -> Result<String, D::Error> {
-    match toml::Value::deserialize(deserializer)? {
-        toml::Value::String(text) => Ok(text),
-        toml::Value::Integer(bare) => {
-            Err(D::Error::custom(format_args!("has no unit; {}", fix(bare))))
-        }
-        _ => Err(D::Error::invalid_type(Unexpected::Other("value"), &expected)),
+/// Reads a number with a unit as text.
+struct Quantity {
+    expected: &'static str,
+    /// What to write in place of a number without a unit.
+    fix: fn(i64) -> String,
+}
+
+impl Visitor<'_> for Quantity {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.expected)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+
+    fn visit_i64<E: Error>(self, bare: i64) -> Result<String, E> {
+        Err(E::custom(format_args!("has no unit; {}", (self.fix)(bare))))
     }
 }
 

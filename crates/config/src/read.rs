@@ -9,8 +9,9 @@ use std::ops::Range;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
-use toml::de::{DeArray, DeTable, DeValue, Deserializer};
+use toml::de::{DeArray, DeTable, DeValue};
 
+use crate::document::{NO_NAME, Value, Wrong};
 use crate::report::{ConfigErrors, Report};
 use crate::words::closest;
 
@@ -88,19 +89,19 @@ pub fn deserialize<T: DeserializeOwned>(report: &mut Report<'_>) -> Option<T> {
         }
     };
     while report.count() < ERRORS_MAX {
-        match T::deserialize(Deserializer::from(table.clone())) {
+        match T::deserialize(Value::of(table.clone())) {
             Ok(file) => return Some(file),
-            Err(error) => {
-                let at = error.span().unwrap_or_default();
+            Err(Wrong { message, at }) => {
+                let at = at.unwrap_or_default();
                 let key = cut(table.get_mut(), &at);
-                match error.message().strip_prefix("missing field ") {
+                match message.strip_prefix("missing field ") {
                     Some(missing) => {
                         let wrong = format!("{} is missing", missing.trim_matches('`'));
                         report.missing(&at, &wrong, "add it");
                     }
                     None => {
                         let help = report.described();
-                        report.misshapen(&at, &explain(key.as_deref(), error.message(), help));
+                        report.misshapen(&at, &explain(key.as_deref(), &message, help));
                     }
                 }
                 key?;
@@ -176,8 +177,7 @@ fn explain(key: Option<&str>, message: &str, help: &str) -> String {
         let known: Vec<_> = known.iter().map(|name| format!("{name:?}")).collect();
         return format!("{key} has an invalid value; write {}", known.join(" or "));
     }
-    // serde's error for a value that is not one of the permitted names.
-    if message == "wanted string or table" {
+    if message == NO_NAME {
         return format!("{key} has the wrong type; write one of its values in quotes; {help}");
     }
     let kind = message.strip_prefix("invalid type: ");
@@ -227,6 +227,15 @@ mod tests {
         level: Option<Level>,
         listen: Option<OrFalse<Socket>>,
         shards: Option<Vec<Given<u8>>>,
+        inner: Option<Inner>,
+    }
+
+    /// Not to be read from a list of its fields.
+    #[derive(Debug, Deserialize)]
+    #[serde(expecting = "{ number }")]
+    #[allow(dead_code, reason = "only its errors matter")]
+    struct Inner {
+        number: u8,
     }
 
     #[derive(Debug, Deserialize)]
@@ -249,6 +258,9 @@ mod tests {
                 "slots = 5_000_000_000",
                 "slots has the wrong type; write a whole number from 0 to 42949",
             ),
+            ("slots = 99999999999999999999", "slots has too many digits; use at most 64 bits"),
+            ("name = 1979-05-27", "name has the wrong type; write text in quotes"),
+            ("inner = [1]", "[1]: inner has the wrong type; write { number }"),
             ("slot = 5", "f:1: slot: unknown key; did you mean slots?"),
             ("none = 5", "f:1: none: unknown key; valid keys here are name, slots, level, listen"),
             ("level = \"inf\"", "\"inf\": level has an invalid value; write \"info\" or \"debug\""),
