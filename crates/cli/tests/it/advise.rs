@@ -128,7 +128,7 @@ fn slots_are_found_at_a_replica() {
     let leaf = Process::start("leaf --slots 3 --service-time det:50ms");
     let url = format!("http://{}/search?q=tail", leaf.address);
     let line = format!(
-        "advise --simulate 0.15 --service-time det:50ms --utilization 0.3 --slots-of {url}"
+        "advise --simulate 0.05 --service-time det:50ms --utilization 0.3 --slots-of {url}"
     );
     let replicas = "--replicas-at 127.0.0.1:9001,127.0.0.1:9002";
     let advice = json_in(Path::new("."), &format!("{line} {replicas}"));

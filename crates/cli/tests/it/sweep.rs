@@ -230,7 +230,7 @@ fn a_grid_in_a_file_is_overridden_by_flags() {
     run(sim.args(["sim", "--file", &file])).ends(2).warns(["curtail sweep"]);
     for (line, words) in [
         ("p = 0.1", "grid.toml:2: 0.1: p is one number; give a list, such as [0.1]"),
-        ("p = [true]", "grid.toml:2: [true]: p must be a number or a string; "),
+        ("p = [true]", "grid.toml:2: true: p must be a number or a string; "),
         ("\n\nshards = [1.5]", "grid.toml:4: grid shards: 1.5 is not valid"),
         (
             "seed = [1]\nutilizaton = [1]",

@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(values("[[1, 1], [1, 0.5]]"), both);
         for (text, wrong) in [
             (r#"["a", ["jitter=none", 1]]"#, "key must be a number or a string"),
-            ("[true]", "f:1: [true]: key must be a number or a string"),
+            ("[true]", "f:1: true: key must be a number or a string"),
             ("0.1", "f:1: 0.1: key is one number; give a list, such as [0.1]"),
             ("{ from = 1, to = 2, stop = 1 }", "f:1: stop: unknown key; did you mean step?"),
             ("{ from = 1 }", "to is missing; add it"),

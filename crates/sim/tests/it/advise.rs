@@ -24,7 +24,7 @@ fn experiment((shards, replicas, utilization, service, jitter): Service) -> Expe
 }
 
 fn advice_on(experiment: &Experiment, cancel: bool, threads: usize) -> Result<Advice, Error> {
-    advice_with_effort(experiment, cancel, threads, 0.15)
+    advice_with_effort(experiment, cancel, threads, 0.05)
 }
 
 fn advice_with_effort(
@@ -172,7 +172,7 @@ fn what_is_recommended_is_not_beaten_in_its_own_table() {
 fn a_delayed_hedge_is_as_good_at_low_load_only() {
     let ask = |load, cancel| {
         let service = experiment((5, 2, load, "exp:5ms", Some("bimodal:0.003:75ms")));
-        let advice = advice_with_effort(&service, cancel, 2, 0.3).expect("an answer");
+        let advice = advice_with_effort(&service, cancel, 2, 0.15).expect("an answer");
         let rival = &advice.rival;
         let row = advice.latencies.iter().find(|row| row.policy == rival.policy);
         assert_eq!(row.and_then(|row| row.p99), rival.p99, "it is in the table");
@@ -297,7 +297,7 @@ fn repeated(executions: u32) -> Repeated {
 
 /// Returns the advice on these times at a utilization, and half the width of the interval of psq's
 /// p99.
-fn advised(repeated: Repeated, utilization: f64) -> (Advice, f64) {
+fn advised(repeated: Repeated, utilization: f64, effort: f64) -> (Advice, f64) {
     let parameters = Parameters { shards: 1, utilization, ..Parameters::default() };
     let times = Times::Repeated(repeated);
     let (experiment, _) = times.experiment(&parameters).expect("samples enough");
@@ -309,7 +309,7 @@ fn advised(repeated: Repeated, utilization: f64) -> (Advice, f64) {
     let question = Question {
         experiment: &experiment,
         cancel: true,
-        effort: 0.2,
+        effort,
         resampled: &resampled,
         replicas_at: &[],
     };
@@ -323,7 +323,7 @@ fn advised(repeated: Repeated, utilization: f64) -> (Advice, f64) {
 #[test]
 fn few_samples_give_wider_intervals_than_many() {
     let width = |executions| {
-        let (advice, half) = advised(repeated(executions), 0.2);
+        let (advice, half) = advised(repeated(executions), 0.2, 0.08);
         let gain = advice.gain.p99.expect("both are stable");
         let [low, high] = advice.gain_ci95.p99.expect("both are stable");
         assert!(low < gain && gain < high, "{gain} in {low} to {high}");
@@ -344,7 +344,7 @@ fn an_uncertain_verdict_is_not_settled() {
         j_ns: (0..executions).map(|at| if at % 120 / 2 == 30 { 3e7 } else { 1e4 }).collect(),
         ..repeated(0)
     };
-    let (open, _) = advised(rare(120), 0.3);
+    let (open, _) = advised(rare(120), 0.3, 0.2);
     let ci95 = open.gain_ci95.p99;
     assert!(!open.settled && !open.hedge && open.confidence < 0.9, "{}: {ci95:?}", open.confidence);
     assert_eq!(open.policy, "psq");
@@ -352,7 +352,7 @@ fn an_uncertain_verdict_is_not_settled() {
         open.because
             .contains("other samples of the same service could lead to a different verdict")
     );
-    let (sure, _) = advised(rare(120_000), 0.3);
+    let (sure, _) = advised(rare(120_000), 0.3, 0.2);
     assert!(sure.settled && sure.confidence >= 0.9, "{}", sure.confidence);
 }
 
@@ -364,7 +364,7 @@ fn utilizations_count_jitter_if_nearly_all_is_jitter() {
     let j_ns = (0..20_000).map(|_| from.sample(&mut rng)).collect();
     let times = Repeated { p_ns: vec![1e4; 50], j_ns, ..repeated(0) };
     // The rate is 100 requests per second.
-    let (advice, _) = advised(times, 0.0005);
+    let (advice, _) = advised(times, 0.0005, 0.08);
     assert_eq!(advice.utilization_of, UtilizationOf::Total);
     assert!((advice.utilization - 0.25).abs() < 0.01, "{}", advice.utilization);
     let stop = advice.stop_above_utilization.expect("it pays");
