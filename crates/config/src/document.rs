@@ -23,7 +23,7 @@ pub(crate) const POSITION: &str = "curtail_config::Given";
 /// Asks for a sequence if the value is a list, and for the value itself if it is a table.
 pub(crate) const ONE_OR_MANY: &str = "curtail_config::OneOrMany";
 
-/// Asks for a boolean if the value is one, and for the value itself if it is a text or a table.
+/// Asks for a boolean if the value is `false`, and for the value itself otherwise.
 pub(crate) const OR_FALSE: &str = "curtail_config::OrFalse";
 
 /// An error of serde, and the innermost value or key that it is about.
@@ -85,7 +85,9 @@ impl<'de> Deserializer<'de> for Value<'de> {
                     Ok(number) => visitor.visit_i64(number),
                     Err(_) => match u64::from_str_radix(digits, radix) {
                         Ok(number) => visitor.visit_u64(number),
-                        Err(_) => Err(Wrong::custom("has too many digits; use at most 64 bits")),
+                        Err(_) => Err(Wrong::custom(
+                            "is not a whole number of at most 64 bits; write fewer digits",
+                        )),
                     },
                 }
             }
@@ -116,11 +118,8 @@ impl<'de> Deserializer<'de> for Value<'de> {
         let span = self.span.clone();
         match (name, &self.value) {
             (POSITION, _) => visitor.visit_map(Position::of(self)),
-            (ONE_OR_MANY, DeValue::Table(_))
-            | (OR_FALSE, DeValue::String(_) | DeValue::Table(_)) => {
-                visitor.visit_newtype_struct(self)
-            }
-            (ONE_OR_MANY | OR_FALSE, _) => self.deserialize_any(visitor),
+            (OR_FALSE, DeValue::Boolean(false)) => visitor.visit_bool(false),
+            (ONE_OR_MANY, value) if !value.is_table() => self.deserialize_any(visitor),
             _ => visitor.visit_newtype_struct(self),
         }
         .map_err(|wrong| wrong.at(&span))

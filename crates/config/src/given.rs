@@ -152,10 +152,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrFalse<T> {
                 f.write_str("a value of the documented form, or false")
             }
 
-            fn visit_bool<E: Error>(self, on: bool) -> Result<Self::Value, E> {
-                if on {
-                    return Err(E::custom("is true; remove it for the default, or write false"));
-                }
+            fn visit_bool<E: Error>(self, _: bool) -> Result<Self::Value, E> {
                 Ok(OrFalse::Off)
             }
 

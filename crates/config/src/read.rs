@@ -88,7 +88,11 @@ pub fn deserialize<T: DeserializeOwned>(report: &mut Report<'_>) -> Option<T> {
             return None;
         }
     };
-    while report.count() < ERRORS_MAX {
+    loop {
+        if report.count() >= ERRORS_MAX {
+            report.more();
+            return None;
+        }
         match T::deserialize(Value::of(table.clone())) {
             Ok(file) => return Some(file),
             Err(Wrong { message, at }) => {
@@ -108,15 +112,16 @@ pub fn deserialize<T: DeserializeOwned>(report: &mut Report<'_>) -> Option<T> {
             }
         }
     }
-    None
 }
 
-/// Removes the entry or the list element at `at` from the document. Returns the key of the entry.
+/// Removes the entry or the list element at `at` from the document. Returns the key of the entry. A
+/// list of one table has the same position as the table, and both are removed.
 fn cut(table: &mut DeTable<'_>, at: &Range<usize>) -> Option<String> {
     for (key, value) in table.iter_mut() {
+        let span = value.span();
         let found = match value.get_mut() {
             DeValue::Table(inner) => cut(inner, at),
-            DeValue::Array(list) => cut_list(list, key.get_ref(), at),
+            DeValue::Array(list) if span != *at => cut_list(list, key.get_ref(), at),
             _ => None,
         };
         if found.is_some() {
@@ -192,6 +197,8 @@ fn explain(key: Option<&str>, message: &str, help: &str) -> String {
                 "a string" => "text in quotes",
                 "a boolean" => "true or false, without quotes",
                 "a sequence" => "a list, like [\"…\"]",
+                "a map" => "a table",
+                name if name.starts_with("struct ") => "a table",
                 other => other,
             };
             format!("{key} has the wrong type; write {expected}")
@@ -228,7 +235,11 @@ mod tests {
         listen: Option<OrFalse<Socket>>,
         shards: Option<Vec<Given<u8>>>,
         inner: Option<Inner>,
+        plain: Option<Plain>,
     }
+
+    #[derive(Debug, Deserialize)]
+    struct Plain {}
 
     /// Not to be read from a list of its fields.
     #[derive(Debug, Deserialize)]
@@ -258,7 +269,10 @@ mod tests {
                 "slots = 5_000_000_000",
                 "slots has the wrong type; write a whole number from 0 to 42949",
             ),
-            ("slots = 99999999999999999999", "slots has too many digits; use at most 64 bits"),
+            (
+                "slots = 99999999999999999999",
+                "slots is not a whole number of at most 64 bits; write",
+            ),
             ("name = 1979-05-27", "name has the wrong type; write text in quotes"),
             ("inner = [1]", "[1]: inner has the wrong type; write { number }"),
             ("slot = 5", "f:1: slot: unknown key; did you mean slots?"),
@@ -266,7 +280,8 @@ mod tests {
             ("level = \"inf\"", "\"inf\": level has an invalid value; write \"info\" or \"debug\""),
             ("level = 3", "3: level has the wrong type; write one of its values in quotes; the"),
             ("listen = \"a:1\"", "\"a:1\": listen is a host name, not an IP address; write its IP"),
-            ("listen = true", "true: listen is true; remove it for the default, or write false"),
+            ("listen = true", "true: listen has the wrong type; write an address in quotes, like"),
+            ("[[plain]]", "f:1: [[plain]]: plain has the wrong type; write a table"),
             (
                 "\n\nshards = [1, \"a\", 300]",
                 "f:3: \"a\": shards has the wrong type; write a whole",
@@ -279,5 +294,12 @@ mod tests {
         let found = parse::<Sample>("f", "slot = 1\nname = 2\nlevel = 3").expect_err("errors");
         let lines: Vec<_> = found.errors().iter().filter_map(ConfigError::line).collect();
         assert_eq!(lines, [1, 2, 3], "{found}");
+        // A table in place of another kind is reported once, and what is left out is said.
+        let found = parse::<Sample>("f", "name = 'a'\n[[plain]]").expect_err("a list");
+        assert_eq!(found.errors().len(), 1, "{found}");
+        let many: String = (0..99).map(|at| format!("k{at} = {at}\n")).collect();
+        let found = parse::<Sample>("f", &many).expect_err("errors").to_string();
+        assert_eq!(found.lines().count(), ERRORS_MAX + 1, "{found}");
+        assert!(found.ends_with("f: there are more errors; fix these first"), "{found}");
     }
 }

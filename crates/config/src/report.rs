@@ -132,6 +132,12 @@ impl<'t> Report<'t> {
         line_at(self.text.as_bytes(), at.start)
     }
 
+    /// States that the file has more errors than those that are reported.
+    pub(crate) fn more(&mut self) {
+        let text = format!("{}: there are more errors; fix these first", self.name);
+        self.errors.push(ConfigError { text, line: None });
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.errors.len()
     }
@@ -144,7 +150,7 @@ impl<'t> Report<'t> {
         let missing = std::mem::take(&mut self.missing).into_iter();
         let missing: Vec<_> = missing.filter(|(at, _)| !self.may_be_misspelled(*at)).collect();
         self.errors.extend(missing.into_iter().map(|(_, error)| error));
-        self.errors.sort_by_key(|error| error.line);
+        self.errors.sort_by_key(|error| error.line.unwrap_or(usize::MAX));
         self.warnings.sort_by_key(|warning| warning.line);
         if self.errors.is_empty() {
             return Ok(self.warnings.into_iter().map(|warning| warning.text).collect());

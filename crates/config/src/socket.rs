@@ -1,11 +1,12 @@
 //! Addresses of sockets, and whether two of them are the same place.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error};
+use serde::de::{Deserializer, Error, Visitor};
 
 /// The address of a socket, written as `IP:PORT` or `localhost:PORT`, where localhost is 127.0.0.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
@@ -69,7 +70,21 @@ impl FromStr for Socket {
 
 impl<'de> Deserialize<'de> for Socket {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+        struct Reader;
+
+        impl Visitor<'_> for Reader {
+            type Value = Socket;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an address in quotes, like \"127.0.0.1:9001\"")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Socket, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+
+        deserializer.deserialize_str(Reader)
     }
 }
 

@@ -67,7 +67,8 @@ pub struct Needs {
     pub clients: bool,
     /// The expected costs of queries ([`crate::Arrive::cost_hint`]).
     pub hints: bool,
-    /// The sizes of responses ([`crate::Event::Received`]).
+    /// The sizes of responses ([`crate::Event::Received`]). They come with the ends of copies, so
+    /// this is of use only together with `copies`.
     pub bytes: bool,
     /// Servers that serve duplicates after all other copies ([`crate::stage::Priority`]). Picks do
     /// not count such duplicates as load.

@@ -101,10 +101,14 @@ pub fn two_lines(short: &str) -> [&str; 2] {
 /// copies.
 fn over(hedge: &PolicyName, pick: &PolicyName) -> PolicyName {
     let where_to = pick.does.trim_end_matches("; no hedging");
+    let does = match &*hedge.does {
+        "" => String::new(),
+        does => format!("{does}; copies go to {where_to}"),
+    };
     PolicyName {
         short: format!("{}{OVER}{}", hedge.short, pick.noun),
         noun: format!("{} over {}", hedge.noun, pick.noun),
-        does: format!("{}; copies go to {where_to}", hedge.does),
+        does,
     }
 }
 
@@ -257,6 +261,8 @@ mod tests {
     #[test]
     fn policies_have_names_and_unknown_ones_keep_theirs() {
         assert_eq!(policy("laedge:cc").short, "LÆDGE CC");
+        let unknown = policy("new:1+random");
+        assert_eq!((&*unknown.short, &*unknown.does), ("new:1, over random choice", ""));
         assert_eq!(policy("delayed:15ms").short, "Delayed 15\u{a0}ms");
         let fair = policy("delayed:15ms:cc+least-outstanding");
         assert_eq!(fair.short, "Delayed 15\u{a0}ms, cancelling, over least outstanding");
