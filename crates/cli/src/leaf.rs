@@ -18,7 +18,7 @@ use crate::{child, run};
 /// and the proxy.
 ///
 /// It serves GET /search?q=WORDS with a real search of the guides of this program, or of an index
-/// that the demo has built. A search takes less than a millisecond. To imitate a slower service, the leaf
+/// that the demo has built. A search takes about 100 us. To imitate a slower service, the leaf
 /// delays its responses without using the processor, so several leaves fit on a small machine.
 ///
 /// A query's own service time P (--service-time) is determined by its target, so it is the same
