@@ -26,7 +26,11 @@ pub(crate) const ONE_OR_MANY: &str = "curtail_config::OneOrMany";
 /// Asks for a boolean if the value is `false`, and for the value itself otherwise.
 pub(crate) const OR_FALSE: &str = "curtail_config::OrFalse";
 
-/// An error of serde, and the innermost value or key that it is about.
+/// The message for a value that is not the name of a variant, because it is not a text.
+pub(crate) const NO_NAME: &str = "wanted a name";
+
+/// An error of serde, and the innermost key, entry or element that it is about. `None` stands for the
+/// document itself. What hands out a key or a value adds its position.
 #[derive(Debug)]
 pub(crate) struct Wrong {
     pub(crate) message: String,
@@ -81,33 +85,31 @@ impl<'de> Deserializer<'de> for Value<'de> {
             DeValue::Boolean(value) => visitor.visit_bool(value),
             DeValue::Integer(number) => {
                 let (digits, radix) = (number.as_str(), number.radix());
-                match i64::from_str_radix(digits, radix) {
-                    Ok(number) => visitor.visit_i64(number),
-                    Err(_) => match u64::from_str_radix(digits, radix) {
-                        Ok(number) => visitor.visit_u64(number),
-                        Err(_) => Err(Wrong::custom(
-                            "is not a whole number of at most 64 bits; write fewer digits",
-                        )),
-                    },
+                if let Ok(number) = i64::from_str_radix(digits, radix) {
+                    visitor.visit_i64(number)
+                } else if let Ok(number) = u64::from_str_radix(digits, radix) {
+                    visitor.visit_u64(number)
+                } else {
+                    let fix = "write fewer digits";
+                    Err(Wrong::custom(format_args!(
+                        "is not a whole number of at most 64 bits; {fix}"
+                    )))
                 }
             }
             DeValue::Float(number) => match number.as_str().parse::<f64>() {
-                Ok(value) if value.is_finite() || number.as_str().contains("inf") => {
+                Ok(value) if !value.is_infinite() || number.as_str().contains("inf") => {
                     visitor.visit_f64(value)
                 }
-                Ok(value) if value.is_nan() => visitor.visit_f64(value),
                 _ => Err(Wrong::custom("is too large; use a number of at most 1e308")),
             },
             DeValue::Datetime(_) => Err(Wrong::invalid_type(Unexpected::Other("a date"), &visitor)),
             DeValue::Array(list) => visitor.visit_seq(List(list.into_iter())),
             DeValue::Table(table) => visitor.visit_map(Table::new(table)),
         }
-        .map_err(|wrong| wrong.at(&self.span))
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
-        let span = self.span.clone();
-        visitor.visit_some(self).map_err(|wrong| wrong.at(&span))
+        visitor.visit_some(self)
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
@@ -115,14 +117,12 @@ impl<'de> Deserializer<'de> for Value<'de> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Wrong> {
-        let span = self.span.clone();
         match (name, &self.value) {
             (POSITION, _) => visitor.visit_map(Position::of(self)),
             (OR_FALSE, DeValue::Boolean(false)) => visitor.visit_bool(false),
             (ONE_OR_MANY, value) if !value.is_table() => self.deserialize_any(visitor),
             _ => visitor.visit_newtype_struct(self),
         }
-        .map_err(|wrong| wrong.at(&span))
     }
 
     /// Only a table is a structure. serde would also read a list, in the order of the fields.
@@ -136,7 +136,6 @@ impl<'de> Deserializer<'de> for Value<'de> {
             DeValue::Table(table) => visitor.visit_map(Table::new(table)),
             _ => Err(Wrong::invalid_type(Unexpected::Other("value"), &visitor)),
         }
-        .map_err(|wrong| wrong.at(&self.span))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -149,7 +148,6 @@ impl<'de> Deserializer<'de> for Value<'de> {
             DeValue::String(name) => visitor.visit_enum(name.into_deserializer()),
             _ => Err(Wrong::custom(NO_NAME)),
         }
-        .map_err(|wrong| wrong.at(&self.span))
     }
 
     serde::forward_to_deserialize_any! {
@@ -157,9 +155,6 @@ impl<'de> Deserializer<'de> for Value<'de> {
         ignored_any unit_struct tuple_struct tuple identifier
     }
 }
-
-/// The message for a value that is not the name of a variant, because it is not a text.
-pub(crate) const NO_NAME: &str = "wanted a name";
 
 struct List<'de>(<DeArray<'de> as IntoIterator>::IntoIter);
 
@@ -215,7 +210,7 @@ impl<'de> MapAccess<'de> for Table<'de> {
 
 /// A value as [`POSITION`] describes it. Start and end are keys, so that no code reads a number as
 /// if it were the value.
-pub(crate) struct Position<'de> {
+struct Position<'de> {
     bounds: std::array::IntoIter<usize, 2>,
     value: Option<Value<'de>>,
 }
@@ -240,5 +235,28 @@ impl<'de> MapAccess<'de> for Position<'de> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Wrong> {
         seed.deserialize(self.value.take().expect("serde asks once"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use crate::parse;
+
+    #[test]
+    fn numbers_have_their_full_range() {
+        let whole: BTreeMap<String, u64> =
+            parse("f", "a = 0xffff_ffff_ffff_ffff").expect("64 bits");
+        assert_eq!(whole["a"], u64::MAX);
+        let small: BTreeMap<String, i64> =
+            parse("f", "a = -9_223_372_036_854_775_808").expect("64 bits");
+        assert_eq!(small["a"], i64::MIN);
+        let text = "a = -inf\nb = 1_000.5e-3\nc = nan\nd = 2";
+        let numbers: BTreeMap<String, f64> = parse("f", text).expect("they fit");
+        assert_eq!([numbers["a"], numbers["b"], numbers["d"]], [f64::NEG_INFINITY, 1.0005, 2.0]);
+        assert!(numbers["c"].is_nan());
+        let wrong = parse::<BTreeMap<String, f64>>("f", "\na = 1e999").expect_err("too large");
+        assert!(wrong.to_string().starts_with("f:2: 1e999: a is too large; use"), "{wrong}");
     }
 }
