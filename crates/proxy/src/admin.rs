@@ -15,8 +15,8 @@ use curtail_flow::{ResourceSnapshot, Snapshot, WorkflowSnapshot};
 use curtail_http::h1::server::{Connection, ServerError};
 use curtail_http::h1::{Limits, Timeouts};
 use curtail_kernel::ServerId;
-use curtail_runtime::Learned;
 use curtail_runtime::accept::{Accepted, Acceptor, is_exhausted};
+use curtail_runtime::{Learned, Learning};
 use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -331,7 +331,7 @@ fn service(service: &Service) -> ServiceStatus<'_> {
         name: &service.config.name,
         policy: service.config.policy.to_string(),
         live: service.cells.iter().map(|(cell, _)| cell.live_queries()).sum(),
-        learned: service.learning.as_ref().map(|learning| learning.learned()),
+        learned: service.learning().map(Learning::learned),
         second_copies: service.metrics.rescue.as_ref().map(RescueMetrics::second_copies),
         shards: (0..service.config.shards.len()).map(shard).collect(),
     }

@@ -137,16 +137,12 @@ impl Server {
         let Self { proxy, clients, tls_clients, unix_clients, admin, own } = self;
         let (drain, draining) = watch::channel(false);
         let (drain_own, draining_own) = watch::channel(false);
-        // Dropping the set stops the admin server, the health checks and the learning.
+        // Dropping the set stops the admin server and the health checks.
         let mut background = JoinSet::new();
         if let Some(admin) = admin {
             background.spawn(admin::serve(Arc::clone(&proxy), admin, draining.clone()));
         }
         for service in &proxy.services {
-            if let Some(learning) = service.learning.clone() {
-                let cells: Vec<_> = service.cells.iter().map(|(cell, _)| cell.clone()).collect();
-                background.spawn(async move { learning.run(&cells).await });
-            }
             let health = &service.config.health;
             for (cell, layout) in &service.cells {
                 for server in 0..layout.addresses.len() {

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use curtail_flow::Target;
-use curtail_kernel::{Core, GroupId, ServerId, rng};
+use curtail_kernel::{Core, GroupId, ServerId};
 use curtail_net::{Address, ClientTls, ServerTls};
 use curtail_runtime::http::{Budget, Http, Replica, Settings};
 use curtail_runtime::stage::Stage;
-use curtail_runtime::{Cell, Learning, Timers};
+use curtail_runtime::{Cell, Learning, ServiceBuilder, Timers};
 use tokio::sync::Semaphore;
 
 use crate::certificates::{Certificates, ExpiryCollector};
@@ -94,11 +94,16 @@ pub(crate) struct Service {
     pub(crate) stage: Option<Stage>,
     /// Has a permit for each tunnel that may be opened.
     pub(crate) tunnels: Arc<Semaphore>,
-    /// Present if the policy learns.
-    pub(crate) learning: Option<Arc<Learning>>,
+    /// Runs what the cells learn from each other.
+    running: curtail_runtime::Service<Http>,
 }
 
 impl Service {
+    /// Returns what the service has learned. `None` if its policy does not learn.
+    pub(crate) fn learning(&self) -> Option<&Learning> {
+        self.running.learning()
+    }
+
     pub(crate) fn shard(&self, shard: usize) -> (&Cell<Http>, GroupId) {
         let (cell, group) = self.shards[shard];
         (&self.cells[cell].0, group)
@@ -149,7 +154,7 @@ impl Proxy {
     pub(crate) fn sample(&self) {
         self.metrics.buffered.set(self.budget.used() as i64);
         for service in &self.services {
-            if let Some(learning) = &service.learning {
+            if let Some(learning) = service.learning() {
                 learning.look(|learner| service.metrics.learned(learner));
             }
             if let Some(rescue) = &service.metrics.rescue {
@@ -216,10 +221,9 @@ fn start(
     };
     let layout = service.cells();
     let mut cells = Vec::with_capacity(layout.cells.len());
-    for (number, cell) in layout.cells.into_iter().enumerate() {
-        // Each cell has its own seed, so that the cells do not all break ties in the same way.
-        let rng = rng(seed ^ ((at as u64) << 32 | number as u64));
-        let kernel = service.policy.build(&cell.topology, service.limits, rng)?;
+    let seed = seed ^ ((at as u64) << 32);
+    let mut running = ServiceBuilder::new(service.policy, service.limits, timers.clone(), seed);
+    for cell in layout.cells {
         let replica = |address: &Address| Replica {
             address: address.clone(),
             tls: tls.clone(),
@@ -230,7 +234,8 @@ fn start(
         let transport = transport.with_outcomes(service.outcomes.clone());
         let transport = transport.with_budget(budget.clone());
         let watcher = Watcher::new(metrics, &service.name, &cell);
-        cells.push((Cell::observed(kernel, transport, timers.clone(), watcher), cell));
+        let added = running.add(&cell.topology, transport, watcher)?;
+        cells.push((added.clone(), cell));
     }
     Ok(Service {
         config: service.clone(),
@@ -247,6 +252,6 @@ fn start(
             }
         }),
         tunnels: Arc::new(Semaphore::new(service.tunnels.max)),
-        learning: service.policy.learner(&service.limits).map(Learning::new).map(Arc::new),
+        running: running.start(),
     })
 }

@@ -10,10 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::task::{Context, Poll, Waker};
 
-use curtail_kernel::{CopyId, Outcome, Role, ServerId};
+use curtail_kernel::{CopyId, Outcome, ServerId};
+use tokio::time::Instant;
 
 use crate::failure::Failure;
-use crate::transport::{CopyHandle, Head, Listener, Tail, Transport};
+use crate::observe::CopyInfo;
+use crate::transport::{CopyContext, Head, Listener, Tail, Transport};
 use crate::waker;
 
 /// Sends a copy.
@@ -22,10 +24,9 @@ pub(crate) type Sending<R> = Pin<Box<dyn Future<Output = Result<Head<R>, Failure
 /// A copy that was started.
 pub(crate) struct Copy<T: Transport> {
     id: CopyId,
-    server: ServerId,
-    role: Role,
-    /// Number of copies of the query that were started before.
-    earlier: u32,
+    info: CopyInfo,
+    /// Number of copies of the query that were sent before.
+    attempt: u32,
     /// Locked while the copy is polled. The cell may be locked meanwhile, but not the reverse.
     phase: Mutex<Phase<T::Response>>,
     /// Whether the copy must stop.
@@ -55,9 +56,9 @@ pub(crate) enum Step<R> {
 }
 
 impl<T: Transport> Copy<T> {
-    pub(crate) fn new(id: CopyId, server: ServerId, role: Role, earlier: u32) -> Self {
+    pub(crate) fn new(id: CopyId, info: CopyInfo, attempt: u32) -> Self {
         let (phase, task) = (Mutex::new(Phase::Unsent), Mutex::default());
-        Self { id, server, role, earlier, phase, must_stop: AtomicBool::new(false), task }
+        Self { id, info, attempt, phase, must_stop: AtomicBool::new(false), task }
     }
 
     pub(crate) fn id(&self) -> CopyId {
@@ -74,12 +75,17 @@ impl<T: Transport> Copy<T> {
     }
 
     pub(crate) fn server(&self) -> ServerId {
-        self.server
+        self.info.server
     }
 
     /// Returns the copy for its transport.
-    pub(crate) fn handle(&self, cell: Weak<dyn Listener>) -> CopyHandle {
-        CopyHandle { cell, copy: self.id, role: self.role, earlier: self.earlier }
+    pub(crate) fn context(
+        &self,
+        cell: Weak<dyn Listener>,
+        deadline: Option<Instant>,
+    ) -> CopyContext {
+        let (copy, info, attempt) = (self.id, self.info, self.attempt);
+        CopyContext { cell, copy, info, attempt, deadline }
     }
 
     /// Begins to send the copy, unless it was stopped before. The first poll does the work.

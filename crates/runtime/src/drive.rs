@@ -12,6 +12,7 @@ use std::task::{Context, Poll, ready};
 use curtail_http::grpc::PushBack;
 use curtail_kernel::Event;
 use tokio::runtime::Handle;
+use tokio::time::Instant;
 
 use crate::copy::{Copy, Step};
 use crate::inner::Inner;
@@ -19,12 +20,17 @@ use crate::tables::{Mail, QueryKey};
 use crate::transport::{CopyDriver, Head, Listener, Transport};
 
 /// Begins to send a copy. The first poll does the work.
-pub(crate) fn send<T: Transport>(inner: &Arc<Inner<T>>, copy: &Copy<T>, request: T::Request) {
+pub(crate) fn send<T: Transport>(
+    inner: &Arc<Inner<T>>,
+    copy: &Copy<T>,
+    request: T::Request,
+    deadline: Option<Instant>,
+) {
     copy.begin(|| {
         let (inner, server) = (Arc::clone(inner), copy.server());
-        let handle = copy.handle(Arc::downgrade(&inner) as Weak<dyn Listener>);
+        let context = copy.context(Arc::downgrade(&inner) as Weak<dyn Listener>, deadline);
         // The future borrows the transport, and is large.
-        Box::pin(async move { inner.transport.send(server, request, handle).await })
+        Box::pin(async move { inner.transport.send(server, request, context).await })
     });
 }
 

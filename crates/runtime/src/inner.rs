@@ -16,12 +16,13 @@ use curtail_kernel::{
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use crate::clock::{ArmedTimers, Clock};
 use crate::copy::Copy;
 use crate::failure::Failure;
 use crate::observe::{CopyEnd, CopyInfo, EjectionCause, Observer, ProbeFailure};
-use crate::query::{Query, QueryError};
+use crate::query::{FailedCopy, Query, QueryError};
 use crate::tables::{
     Flight, Flights, Mail, Pending, Queries, QueryKey, QueryResult, answer, failure,
 };
@@ -94,6 +95,15 @@ impl<'e, T: Transport> Input<'e, T> {
     }
 }
 
+/// A query that has arrived.
+pub(crate) struct Arrived<T: Transport> {
+    pub(crate) key: QueryKey,
+    /// The earlier of the client's deadline and the one that follows from the cell's timeout.
+    pub(crate) deadline: Option<Instant>,
+    /// The decisions about it.
+    pub(crate) mail: Mail<T>,
+}
+
 /// A copy that the event at hand is about.
 struct CopyResult<T: Transport> {
     copy: CopyId,
@@ -101,6 +111,8 @@ struct CopyResult<T: Transport> {
     ended: Option<(Flight<T>, CopyEnd)>,
     /// Its response, which may be bad.
     response: Option<T::Response>,
+    /// The outcome of the response.
+    outcome: Outcome,
 }
 
 impl<T: Transport> Inner<T> {
@@ -137,19 +149,21 @@ impl<T: Transport> Inner<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Feeds a query. Returns its key and the decisions about it.
-    pub(crate) fn arrive(&self, query: &Query<T::Request>) -> (QueryKey, Mail<T>) {
+    /// Feeds a query.
+    pub(crate) fn arrive(&self, query: &Query<T::Request>) -> Arrived<T> {
         let mut state = self.lock();
         let now = self.clock.now();
         let &Query { group, may_duplicate, may_retry, deadline, cost_hint, .. } = query;
         assert!(group.index() < state.kernel.core().group_count(), "{group:?} does not exist");
-        let key = state.queries.add(group, now);
         let deadline = deadline.map_or(Timestamp::NEVER, |at| self.clock.timestamp(at));
+        let timeout_ns = state.kernel.core().limits().timeout_ns;
+        let ends = self.clock.instant(deadline.min(now.after(timeout_ns)));
+        let key = state.queries.add(group, now);
         let query = key.id;
         let arrive = Arrive { query, group, may_duplicate, may_retry, deadline, cost_hint };
         let event = Event::Arrive(arrive);
         let input = Input { event: &event, own: Some(key), result: None };
-        (key, self.handle_at(state, now, input))
+        Arrived { key, deadline: ends, mail: self.handle_at(state, now, input) }
     }
 
     /// Takes the decisions about a query. If there are none, `waker` is used for the next one.
@@ -204,8 +218,9 @@ impl<T: Transport> Inner<T> {
         }
         let response = Some(response);
         let wins = outcome.wins();
-        let response = if wins { response } else { Self::hold(&mut state, copy, response, None) };
-        let result = Some(CopyResult { copy, ended: None, response });
+        let response =
+            if wins { response } else { self.hold(&mut state, copy, outcome, response, None) };
+        let result = Some(CopyResult { copy, ended: None, response, outcome });
         let event = Event::Responded { copy, outcome };
         Some(self.handle(state, Input { event: &event, own, result }))
     }
@@ -270,34 +285,40 @@ impl<T: Transport> Inner<T> {
     ) -> Effects<T> {
         let mut state = self.lock();
         // A bad response is kept while its copy is still known.
-        let response = match end {
-            CopyEnd::Finished(outcome) if outcome.wins() => response,
-            CopyEnd::Failed(why) => Self::hold(&mut state, copy, response, Some(why)),
-            _ => Self::hold(&mut state, copy, response, None),
+        let (outcome, why) = match end {
+            CopyEnd::Finished(outcome) => (outcome, None),
+            CopyEnd::Failed(why) => (why.outcome(), Some(why)),
+            CopyEnd::Stopped(_) | CopyEnd::Lost => (Outcome::Local, None),
         };
+        let is_held = !matches!(end, CopyEnd::Finished(outcome) if outcome.wins());
+        let response =
+            if is_held { self.hold(&mut state, copy, outcome, response, why) } else { response };
         // The kernel may give the slot away while it handles the event.
         let Some(flight) = state.copies.remove(copy) else { return Effects::new(own) };
-        let result = Some(CopyResult { copy, ended: Some((flight, end)), response });
+        let result = Some(CopyResult { copy, ended: Some((flight, end)), response, outcome });
         self.note(state, self.clock.now(), Input { event, own, result })
     }
 
     /// Keeps a bad response, or the reason why there is none, in case no copy gives a good one.
     /// Returns a response that its query does not want.
     fn hold(
+        &self,
         state: &mut State<T>,
         copy: CopyId,
+        outcome: Outcome,
         response: Option<T::Response>,
         why: Option<Failure>,
     ) -> Option<T::Response> {
         let Some(flight) = state.copies.get(copy) else { return response };
         let Some(pending) = state.queries.live(flight.query) else { return response };
         flight.heard = true;
-        if response.is_some() {
-            pending.held = response.map(Box::new);
+        if let Some(response) = response {
+            let now = self.clock.now();
+            pending.held = Some(Box::new(answer(pending, flight, response, outcome, now)));
         }
-        let unsent = |why: Failure| why.outcome() == Outcome::Failed(Fault::ConnectFailed);
-        pending.unsent += u32::from(why.is_some_and(unsent));
-        pending.failure = why.or(pending.failure);
+        pending.unsent += u32::from(outcome == Outcome::Failed(Fault::ConnectFailed));
+        let server = flight.info.server;
+        pending.last = why.map(|why| FailedCopy { server, why }).or(pending.last);
         None
     }
 
@@ -359,8 +380,8 @@ impl<T: Transport> Inner<T> {
                         pending.started = Some(now);
                         self.observer.query_started(pending.group, now.since(pending.arrived));
                     }
-                    let earlier = pending.copies - pending.unsent;
-                    let copy = Arc::new(Copy::new(copy, server, role, earlier));
+                    let attempt = pending.copies - pending.unsent;
+                    let copy = Arc::new(Copy::new(copy, info, attempt));
                     pending.copies += 1;
                     copies.add(Flight::new(Arc::clone(&copy), key, info, now));
                     effects.start(queries, key, copy);
@@ -381,14 +402,16 @@ impl<T: Transport> Inner<T> {
                     let result = input.result.as_mut().filter(|result| result.copy == copy);
                     let Some(result) = result else { continue };
                     let Some(response) = result.response.take() else { continue };
+                    let outcome = result.outcome;
                     let flight = match &mut result.ended {
                         Some((flight, _)) => Some(flight),
                         None => copies.get(copy),
                     };
                     let Some(flight) = flight else { continue };
                     (flight.won, flight.heard) = (true, true);
-                    effects
-                        .end(queries, query, |pending| Ok(answer(pending, flight, response, now)));
+                    effects.end(queries, query, |pending| {
+                        Ok(answer(pending, flight, response, outcome, now))
+                    });
                 }
                 Action::Fail { query, why, copy } => {
                     // If the copy that failed is still running, it has only been silent for too

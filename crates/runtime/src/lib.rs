@@ -1,18 +1,19 @@
 //! Runs the kernel in real time.
 //!
-//! A [`Cell`] owns a kernel cell and drives it. Queries arrive through [`Cell::query`] (or the
-//! tower service [`ReplicaGroup`]), the kernel makes the decisions, and a [`Transport`] sends
-//! copies to servers. One lock per cell guards the kernel. It is held only briefly, and nothing is
-//! awaited while it is held.
+//! A [`Cell`] owns a kernel cell and drives it. Queries arrive through [`Cell::query`], the kernel
+//! makes the decisions, and a [`Transport`] sends copies to servers. One lock per cell guards the
+//! kernel. It is held only briefly, and nothing is awaited while it is held.
+//!
+//! The crate `curtail` builds services from tower services on top of this one. Use this crate to
+//! write a transport or a proxy of your own.
 //!
 //! # The parts
 //!
-//! - [`Transport`]: sends copies to servers. Implement it for a protocol, or use [`Services`],
-//!   which sends through one tower service per server.
+//! - [`Transport`]: sends copies to servers.
+//! - [`Service`]: the cells with the same policy, and what they learn from each other.
 //! - [`http`]: the transport of the proxy, HTTP/1.1 over pooled connections.
 //! - [`Cell`]: the driver. [`Cell::server_up`] and the methods after it are for health checks.
 //! - [`Observer`]: receives events for metrics.
-//! - [`Learning`]: lets the cells of a service learn from each other, if the policy learns.
 //! - [`marks`]: functions that profilers attach to.
 //! - [`accept`]: listeners that refuse clients if no file descriptors are free.
 //! - [`Workers`]: threads that serve connections.
@@ -24,23 +25,32 @@
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
-//! use curtail_kernel::{Limits, Policy, Topology, rng};
-//! use curtail_runtime::{Cell, Query, Services, Timers};
-//!
-//! // Two replicas; any tower services will do.
-//! let replica = |name: &'static str| {
-//!     tower::service_fn(move |query: String| async move {
-//!         Ok::<_, std::convert::Infallible>(format!("{name} responds to {query}"))
-//!     })
+//! use curtail_kernel::{Limits, Policy, ServerId, Topology};
+//! use curtail_runtime::{
+//!     CopyContext, Failure, Head, Query, ServiceBuilder, Timers, Transport,
 //! };
-//! let replicas = Services::new([replica("a"), replica("b")]);
-//! let kernel = Policy::parse("laedge", None)?.build(
-//!     &Topology::replicated(2, 1),
-//!     Limits::default(),
-//!     rng(42),
-//! )?;
-//! let cell = Cell::new(kernel, replicas, Timers::precise());
-//! let response = cell.query(Query::new("what?".to_owned())).await?;
+//!
+//! struct Replicas([&'static str; 2]);
+//!
+//! impl Transport for Replicas {
+//!     type Request = String;
+//!     type Response = String;
+//!
+//!     async fn send(
+//!         &self,
+//!         server: ServerId,
+//!         query: String,
+//!         _: CopyContext,
+//!     ) -> Result<Head<String>, Failure> {
+//!         Ok(Head::whole(format!("{} responds to {query}", self.0[server.index()])))
+//!     }
+//! }
+//!
+//! let policy = Policy::parse("laedge", None)?;
+//! let mut service = ServiceBuilder::new(policy, Limits::default(), Timers::precise(), 42);
+//! service.add(&Topology::replicated(2, 1), Replicas(["a", "b"]), ())?;
+//! let service = service.start();
+//! let response = service.cells()[0].query(Query::new("what?".to_owned())).await?;
 //! assert!(response.response.ends_with("responds to what?"));
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
@@ -59,7 +69,7 @@ pub mod marks;
 mod observe;
 mod query;
 mod reply;
-mod services;
+mod service;
 pub mod stage;
 mod tables;
 mod timers;
@@ -71,9 +81,9 @@ pub use cell::Cell;
 pub use failure::{Cause, Failure};
 pub use learning::{Learned, Learning};
 pub use observe::{CopyEnd, CopyInfo, EjectionCause, Observer, ProbeFailure};
-pub use query::{Query, QueryError, QueryResponse};
+pub use query::{FailedCopy, Query, QueryError, QueryResponse};
 pub use reply::Reply;
-pub use services::{ReplicaGroup, Services};
+pub use service::{Service, ServiceBuilder};
 pub use timers::{ManualTimers, Timers};
-pub use transport::{CopyDriver, CopyHandle, Head, Tail, TailEnd, Transport};
+pub use transport::{CopyContext, CopyDriver, Head, PushBack, Tail, TailEnd, Transport};
 pub use workers::{Place, Workers};

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use curtail_kernel::{CopyId, FailReason, GroupId, Role, ServerId, ShedReason};
+use curtail_kernel::{CopyId, FailReason, GroupId, Outcome, Role, ServerId, ShedReason};
 use tokio::time::Instant;
 
 use crate::failure::Failure;
@@ -42,7 +42,7 @@ impl<R> Query<R> {
 }
 
 /// A response, with the history of its query.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryResponse<R> {
     /// The response of the server.
     pub response: R,
@@ -58,8 +58,19 @@ pub struct QueryResponse<R> {
     pub ran_ns: u64,
     /// The number of copies that were started.
     pub copies: u32,
+    /// The outcome of the winning copy, as far as its head shows it.
+    pub outcome: Outcome,
     /// The copy that won.
     pub(crate) copy: CopyId,
+}
+
+/// A copy that ended without a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailedCopy {
+    /// The server that it was sent to.
+    pub server: ServerId,
+    /// Why it failed.
+    pub why: Failure,
 }
 
 /// The reason why a query has no good response.
@@ -79,18 +90,18 @@ pub enum QueryError<R> {
     #[error("no replica responded in time")]
     Timeout,
     /// Every copy failed, and the query may not be sent again.
-    #[error("{}", failed(.why.as_ref()))]
+    #[error("{}", failed(.last.as_ref()))]
     Failed {
         /// The last response by which a server refused or failed.
-        response: Option<R>,
-        /// The reason why the last copy without a response failed.
-        why: Option<Failure>,
+        response: Option<Box<QueryResponse<R>>>,
+        /// The last copy without a response.
+        last: Option<FailedCopy>,
     },
 }
 
 /// In words that a client may read.
-fn failed(why: Option<&Failure>) -> String {
-    why.map_or_else(|| "the replicas failed".to_owned(), |why| why.cause().to_string())
+fn failed(last: Option<&FailedCopy>) -> String {
+    last.map_or_else(|| "the replicas failed".to_owned(), |copy| copy.why.cause().to_string())
 }
 
 impl<R> QueryError<R> {
@@ -103,11 +114,11 @@ impl<R> QueryError<R> {
 
     pub(crate) fn from_fail(
         why: FailReason,
-        response: Option<R>,
-        failure: Option<Failure>,
+        response: Option<Box<QueryResponse<R>>>,
+        last: Option<FailedCopy>,
     ) -> Self {
         match why {
-            FailReason::CopyFailed => Self::Failed { response, why: failure },
+            FailReason::CopyFailed => Self::Failed { response, last },
             FailReason::Timeout => Self::Timeout,
         }
     }

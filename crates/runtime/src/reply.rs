@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use smallvec::SmallVec;
+use tokio::time::Instant;
 
 use crate::copy::Copy;
 use crate::drive;
-use crate::inner::Inner;
+use crate::inner::{Arrived, Inner};
 use crate::query::{Query, QueryResponse};
 use crate::tables::{Mail, QueryKey, QueryResult};
 use crate::transport::Transport;
@@ -23,6 +24,7 @@ pub struct Reply<T: Transport> {
     /// `None` once the query has ended.
     key: Option<QueryKey>,
     request: T::Request,
+    deadline: Option<Instant>,
     /// Decisions that have not been carried out.
     mail: Mail<T>,
     copies: SmallVec<[Arc<Copy<T>>; 1]>,
@@ -30,9 +32,9 @@ pub struct Reply<T: Transport> {
 
 impl<T: Transport> Reply<T> {
     pub(crate) fn new(inner: &Arc<Inner<T>>, query: Query<T::Request>) -> Self {
-        let (key, mail) = inner.arrive(&query);
-        let request = query.request;
-        Self { inner: Arc::clone(inner), key: Some(key), request, mail, copies: SmallVec::new() }
+        let Arrived { key, deadline, mail } = inner.arrive(&query);
+        let (request, copies) = (query.request, SmallVec::new());
+        Self { inner: Arc::clone(inner), key: Some(key), request, deadline, mail, copies }
     }
 
     /// Carries out decisions. Returns the result if the query has ended.
@@ -52,7 +54,7 @@ impl<T: Transport> Reply<T> {
             return Some(end);
         }
         for copy in starts {
-            drive::send(&self.inner, &copy, self.request.clone());
+            drive::send(&self.inner, &copy, self.request.clone(), self.deadline);
             self.copies.push(copy);
         }
         None

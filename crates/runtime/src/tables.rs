@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::Waker;
 
-use curtail_kernel::{CopyId, FailReason, GroupId, QueryId, StopReason, Timestamp};
+use curtail_kernel::{CopyId, FailReason, GroupId, Outcome, QueryId, StopReason, Timestamp};
 use slab::Slab;
 use smallvec::SmallVec;
 
 use crate::copy::Copy;
-use crate::failure::Failure;
 use crate::observe::CopyInfo;
-use crate::query::{QueryError, QueryResponse};
+use crate::query::{FailedCopy, QueryError, QueryResponse};
 use crate::transport::Transport;
 use crate::waker;
 
@@ -51,9 +50,9 @@ pub(crate) struct Pending<T: Transport> {
     /// How many of these had no connection, so no server has seen them.
     pub(crate) unsent: u32,
     /// A bad response, kept in case no copy gives a good one.
-    pub(crate) held: Option<Box<T::Response>>,
-    /// Why the last copy that failed without a response did.
-    pub(crate) failure: Option<Failure>,
+    pub(crate) held: Option<Box<QueryResponse<T::Response>>>,
+    /// The last copy that failed without a response.
+    pub(crate) last: Option<FailedCopy>,
     /// Copies that the future of the query has not seen and must send.
     pub(crate) starts: Starts<T>,
     /// The waker of the future of the query. `None` if it has been used.
@@ -66,10 +65,12 @@ pub(crate) fn answer<T: Transport>(
     pending: &Pending<T>,
     flight: &Flight<T>,
     response: T::Response,
+    outcome: Outcome,
     now: Timestamp,
 ) -> QueryResponse<T::Response> {
     QueryResponse {
         response,
+        outcome,
         server: flight.info.server,
         role: flight.info.role,
         queued_ns: pending.started.map_or(0, |at| at.since(pending.arrived)),
@@ -86,10 +87,10 @@ pub(crate) fn failure<T: Transport>(
     why: FailReason,
     silent: bool,
 ) -> QueryError<T::Response> {
-    let held = pending.held.take().map(|held| *held);
+    let held = pending.held.take();
     let timed_out = silent && held.is_none() && why == FailReason::CopyFailed;
     let why = if timed_out { FailReason::Timeout } else { why };
-    QueryError::from_fail(why, held, pending.failure)
+    QueryError::from_fail(why, held, pending.last)
 }
 
 pub(crate) struct Queries<T: Transport> {
@@ -114,7 +115,7 @@ impl<T: Transport> Queries<T> {
             copies: 0,
             unsent: 0,
             held: None,
-            failure: None,
+            last: None,
             starts: Starts::<T>::new(),
             waker: None,
             ticket,

@@ -6,10 +6,12 @@ use std::pin::Pin;
 use std::sync::Weak;
 use std::task::{Context, Poll};
 
-use curtail_http::grpc::PushBack;
-use curtail_kernel::{CopyId, Feedback, Outcome, Role, ServerId};
+pub use curtail_http::grpc::PushBack;
+use curtail_kernel::{CopyId, Feedback, GroupId, Outcome, Role, ServerId, StartReason};
+use tokio::time::Instant;
 
 use crate::failure::Failure;
+use crate::observe::CopyInfo;
 
 /// The rest of a response, as a future that resolves when the server is done with it. The result is
 /// `Err` if the response broke off.
@@ -48,6 +50,17 @@ impl<R> Head<R> {
         let (push_back, feedback, tail) = (None, None, None);
         Self { response, outcome: Outcome::Good, push_back, feedback, bytes: 0, tail }
     }
+
+    /// Applies a function to the response.
+    pub fn map<U>(self, map: impl FnOnce(R) -> U) -> Head<U> {
+        let Self { response, outcome, push_back, feedback, bytes, tail } = self;
+        Head { response: map(response), outcome, push_back, feedback, bytes, tail }
+    }
+
+    /// Returns the beginning of a good response. The server is done when `tail` resolves.
+    pub fn streaming(response: R, tail: Tail) -> Self {
+        Self { tail: Some(tail), ..Self::whole(response) }
+    }
 }
 
 /// Hears of a copy from its transport.
@@ -57,26 +70,59 @@ pub(crate) trait Listener: Send + Sync {
     fn began(&self, copy: CopyId);
 }
 
-/// A copy, for its transport.
+/// A copy, for its transport: what is known about it, and where to report what happens to it.
 #[derive(Clone)]
-pub struct CopyHandle {
+pub struct CopyContext {
     pub(crate) cell: Weak<dyn Listener>,
     pub(crate) copy: CopyId,
-    pub(crate) role: Role,
-    /// Number of copies of the query that were started before.
-    pub(crate) earlier: u32,
+    pub(crate) info: CopyInfo,
+    pub(crate) attempt: u32,
+    pub(crate) deadline: Option<Instant>,
 }
 
-impl CopyHandle {
+impl fmt::Debug for CopyContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cell: _, copy, info, attempt, deadline } = self;
+        f.debug_struct("CopyContext")
+            .field("copy", copy)
+            .field("info", info)
+            .field("attempt", attempt)
+            .field("deadline", deadline)
+            .finish()
+    }
+}
+
+impl CopyContext {
+    /// Returns the group of the copy's query.
+    pub fn group(&self) -> GroupId {
+        self.info.group
+    }
+
+    /// Returns the server that the copy is sent to.
+    pub fn server(&self) -> ServerId {
+        self.info.server
+    }
+
     /// Whether it is the query's own copy or a duplicate. A transport may forward this to the
     /// server.
     pub fn role(&self) -> Role {
-        self.role
+        self.info.role
     }
 
-    /// Returns the number of copies of the query that were started before this one.
-    pub fn earlier(&self) -> u32 {
-        self.earlier
+    /// Returns the reason why the copy was started.
+    pub fn why(&self) -> StartReason {
+        self.info.why
+    }
+
+    /// Returns the number of copies of the query that were sent before this one.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Returns the deadline of the query, if it has one. The kernel enforces it, and a transport may
+    /// forward it to the server.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
     }
 
     /// Reports that the client does not want the rest of the response. The kernel may then stop the
@@ -135,7 +181,7 @@ pub trait Transport: Send + Sync + 'static {
         &self,
         server: ServerId,
         request: Self::Request,
-        copy: CopyHandle,
+        copy: CopyContext,
     ) -> impl Future<Output = Result<Head<Self::Response>, Failure>> + Send;
 
     /// Probes a server for its load. Returns the number of requests there and the latency, in ns,

@@ -178,7 +178,7 @@ pub(super) async fn outcome<F: Front>(
             return Ok(Responded { status, outcome: RequestOutcome::Answered, follows });
         }
         Err(QueryError::Failed { response: Some(response), .. }) => {
-            let (status, follows) = respond(client, context, response, &[]).await?;
+            let (status, follows) = respond(client, context, response.response, &[]).await?;
             return Ok(Responded { status, outcome: RequestOutcome::Failed, follows });
         }
         Err(error) => error,

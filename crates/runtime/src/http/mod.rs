@@ -44,7 +44,7 @@ use curtail_kernel::{Outcome, OutcomeTable, Role, ServerId};
 use http::HeaderMap;
 
 use crate::failure::Failure;
-use crate::transport::{CopyDriver, CopyHandle, Head, Tail, Transport};
+use crate::transport::{CopyContext, CopyDriver, Head, Tail, Transport};
 use incoming::Incoming;
 use pipe::pipe;
 use priority::LOWEST;
@@ -168,7 +168,7 @@ impl Http {
         server: ServerId,
         request: Request,
         more: &[u8],
-        copy: CopyHandle,
+        copy: CopyContext,
     ) -> Result<Head<Response>, Failure> {
         if let Some(watch) = request.watch() {
             watch.sent(server);
@@ -264,11 +264,11 @@ impl Transport for Http {
         &self,
         server: ServerId,
         request: Request,
-        copy: CopyHandle,
+        copy: CopyContext,
     ) -> Result<Head<Response>, Failure> {
         let mut lines = Vec::new();
         if let Some(call) = request.call() {
-            call.write_lines(copy.earlier(), &mut lines);
+            call.write_lines(copy.attempt(), &mut lines);
         }
         if !self.settings.priorities || copy.role() == Role::Primary {
             return self.send_as(server, request, &lines, copy).await;

@@ -16,7 +16,7 @@ use super::incoming::Incoming;
 use super::pipe::BodySender;
 use super::{Settings, grpc};
 use crate::failure::Failure;
-use crate::transport::{CopyHandle, TailEnd};
+use crate::transport::{CopyContext, TailEnd};
 
 /// Time between two reports to the kernel that the copy makes progress. Cancel timeouts are longer.
 const PROGRESS: Duration = Duration::from_millis(50);
@@ -27,7 +27,7 @@ pub(super) struct Relay {
     ends: Option<(Incoming, BodySender)>,
     read_timeout: Duration,
     unwanted_timeout: Duration,
-    copy: CopyHandle,
+    copy: CopyContext,
     timer: Timer,
     last_read: Instant,
     last_progress: Instant,
@@ -47,7 +47,7 @@ impl Relay {
         incoming: Incoming,
         sender: BodySender,
         settings: &Settings,
-        copy: CopyHandle,
+        copy: CopyContext,
         read: Bytes,
         grpc: Option<Arc<OutcomeTable>>,
     ) -> Self {
@@ -144,7 +144,7 @@ impl Relay {
 }
 
 /// Reports now and then that the copy makes progress. Each report locks the cell.
-fn report_progress(copy: &CopyHandle, last: &mut Instant, now: Instant) {
+fn report_progress(copy: &CopyContext, last: &mut Instant, now: Instant) {
     if now.saturating_duration_since(*last) >= PROGRESS {
         *last = now;
         copy.progress();
@@ -180,7 +180,7 @@ mod tests {
     use std::sync::Weak;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use curtail_kernel::{CopyId, Role};
+    use curtail_kernel::{CopyId, GroupId, Role, ServerId, StartReason};
     use tokio::io::AsyncWriteExt as _;
     use tokio::net::TcpListener;
 
@@ -189,6 +189,7 @@ mod tests {
     use super::super::pipe::pipe;
     use super::super::upstream::Upstream;
     use super::*;
+    use crate::observe::CopyInfo;
     use crate::transport::Listener;
 
     #[derive(Default)]
@@ -221,7 +222,18 @@ mod tests {
         let heard = Arc::new(Heard::default());
         let cell = Arc::downgrade(&heard) as Weak<dyn Listener>;
         let id = CopyId { serial: 0, slot: 0 };
-        let copy = CopyHandle { cell, copy: id, role: Role::Primary, earlier: 0 };
+        let copy = CopyContext {
+            cell,
+            copy: id,
+            info: CopyInfo {
+                group: GroupId(0),
+                server: ServerId(0),
+                role: Role::Primary,
+                why: StartReason::Arrival,
+            },
+            attempt: 0,
+            deadline: None,
+        };
         // No client reads, so the buffer has no room for the second piece.
         let (sender, mut body) = pipe(1, &Budget::default());
         let relay = Relay::new(incoming, sender, &settings, copy, Bytes::new(), None);

@@ -6,13 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::servers::kernel;
-use curtail_kernel::{Event, Limits, Role, ServerId};
+use curtail_kernel::{Event, Limits, ServerId};
 use curtail_runtime::{
-    Cell, CopyHandle, Failure, Head, Query, QueryError, ReplicaGroup, TailEnd, Timers, Transport,
+    Cell, CopyContext, Failure, Head, Query, QueryError, TailEnd, Timers, Transport,
 };
 use curtail_sim::script::{Note, Recorder};
 use tokio::time::Instant;
-use tower::Service as _;
 
 const MS: u64 = 1_000_000;
 
@@ -73,7 +72,7 @@ impl Transport for Scripted {
         &self,
         server: ServerId,
         request: &'static str,
-        _: CopyHandle,
+        _: CopyContext,
     ) -> Result<Head<String>, Failure> {
         let act = self.scripts[server.index()].lock().unwrap().pop_front().unwrap_or(Act::Hang);
         self.sent.lock().unwrap().push(server.0);
@@ -125,7 +124,10 @@ async fn failures_are_retried_elsewhere_within_the_rules() {
         let servers = Scripted::new(&[failing, failing]);
         let cell_two = cell("psq", &servers, Limits { retries: 1, ..Limits::default() });
         let error = cell_two.query(Query::new("x")).await.unwrap_err();
-        assert_eq!(error, QueryError::Failed { response: None, why: Some(failure) });
+        let QueryError::Failed { response: None, last: Some(last) } = error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(last.why, failure);
         assert_eq!(servers.sent().len(), 2);
 
         let mut query = Query::new("x");
@@ -200,12 +202,4 @@ async fn a_transport_that_panics_is_a_server_that_failed() {
     let cell = cell("psq", &servers, Limits::default());
     assert_eq!(cell.query(Query::new("x")).await.unwrap().server, ServerId(1));
     assert_eq!(busy(&cell), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn it_is_a_tower_service() {
-    let servers = Scripted::new(&[&[Act::Respond(1)]]);
-    let mut service = ReplicaGroup(cell("psq", &servers, Limits::default()));
-    let response = service.call(Query::new("x")).await.unwrap();
-    assert_eq!((response.role, response.response.as_str()), (Role::Primary, "0 got x"));
 }

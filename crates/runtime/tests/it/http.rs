@@ -118,8 +118,8 @@ async fn a_bad_status_is_handed_over_when_nothing_better_comes() {
     else {
         panic!("the response was there")
     };
-    assert_eq!(response.head.status(), 500);
-    assert_eq!(response.whole(100).await.unwrap(), "oops");
+    assert_eq!(response.response.head.status(), 500);
+    assert_eq!(response.response.whole(100).await.unwrap(), "oops");
 }
 
 #[tokio::test]

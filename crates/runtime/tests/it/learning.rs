@@ -1,12 +1,14 @@
 //! Tests that cells learn from each other, with the clock paused.
 
-use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use curtail_kernel::{Limits, NEVER_NS, Policy, StartReason, StopReason, Topology, rng};
-use curtail_runtime::{Cell, CopyEnd, CopyInfo, Learning, Observer, Query, Services, Timers};
+use curtail_kernel::{Limits, NEVER_NS, Policy, ServerId, StartReason, StopReason, Topology};
+use curtail_runtime::{
+    CopyContext, CopyEnd, CopyInfo, Failure, Head, Observer, Query, ServiceBuilder, Timers,
+    Transport,
+};
 
 const MS: u64 = 1_000_000;
 
@@ -31,31 +33,21 @@ impl Observer for Tally {
     }
 }
 
-/// Returns two shards with two replicas each. A query takes 4 to 11 ms, and one copy in 200 takes
-/// an additional 300 ms.
-fn cells(
-    policy: Policy,
-    limits: Limits,
-    tally: &Tally,
-) -> Vec<Cell<impl curtail_runtime::Transport<Request = u64, Response = u64>>> {
-    let copies = Arc::new(AtomicU64::new(0));
-    let shard = |seed| {
-        let replica = || {
-            let copies = Arc::clone(&copies);
-            tower::service_fn(move |takes_ms: u64| {
-                let stuck = copies.fetch_add(1, Ordering::Relaxed) % 200 == 199;
-                async move {
-                    let ms = takes_ms + if stuck { 300 } else { 0 };
-                    tokio::time::sleep(Duration::from_millis(ms)).await; // tidy: real time (it is paused)
-                    Ok::<_, Infallible>(takes_ms)
-                }
-            })
-        };
-        let kernel = policy.build(&Topology::replicated(2, 1), limits, rng(seed));
-        let replicas = Services::new([replica(), replica()]);
-        Cell::observed(kernel.expect("it fits"), replicas, Timers::tokio(), tally.clone())
-    };
-    (0..2).map(shard).collect()
+/// Two replicas of a shard. A query takes 4 to 11 ms, and one copy in 200 takes an additional 300 ms.
+struct Replicas {
+    copies: Arc<AtomicU64>,
+}
+
+impl Transport for Replicas {
+    type Request = u64;
+    type Response = u64;
+
+    async fn send(&self, _: ServerId, takes_ms: u64, _: CopyContext) -> Result<Head<u64>, Failure> {
+        let stuck = self.copies.fetch_add(1, Ordering::Relaxed) % 200 == 199;
+        let ms = takes_ms + if stuck { 300 } else { 0 };
+        tokio::time::sleep(Duration::from_millis(ms)).await; // tidy: real time (it is paused)
+        Ok(Head::whole(takes_ms))
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,10 +55,14 @@ async fn cells_learn_when_a_query_is_stuck_and_rescue_it() {
     let policy = Policy::parse("rescue", None).expect("a policy");
     let limits = Limits { cancel: true, ..Limits::default() };
     let tally = Tally::default();
-    let cells = cells(policy, limits, &tally);
-    let learning = Arc::new(Learning::new(policy.learner(&limits).expect("it learns")));
-    let task_state = (Arc::clone(&learning), cells.clone());
-    let learner_task = tokio::spawn(async move { task_state.0.run(&task_state.1).await });
+    let copies = Arc::new(AtomicU64::new(0));
+    let mut service = ServiceBuilder::new(policy, limits, Timers::tokio(), 0);
+    for _ in 0..2 {
+        let replicas = Replicas { copies: Arc::clone(&copies) };
+        service.add(&Topology::replicated(2, 1), replicas, tally.clone()).expect("it fits");
+    }
+    let service = service.start();
+    let (cells, learning) = (service.cells(), service.learning().expect("it learns"));
 
     let mut slowest = 0;
     for query in 0..8_000_u64 {
@@ -94,5 +90,4 @@ async fn cells_learn_when_a_query_is_stuck_and_rescue_it() {
     assert_eq!((cells[0].suspects(), cells[1].suspects()), (2, 0));
     drop(long);
     assert_eq!(cells[0].suspects(), 0);
-    learner_task.abort();
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::servers::kernel;
 use curtail_kernel::{Limits, ServerId};
-use curtail_runtime::{Cell, CopyHandle, Failure, Head, Query, Reply, Timers, Transport};
+use curtail_runtime::{Cell, CopyContext, Failure, Head, Query, Reply, Timers, Transport};
 use tokio::sync::Notify;
 
 /// Two servers. The second copy gets the head of a long response at the very moment when it is
@@ -28,7 +28,7 @@ impl Transport for Displaced {
         &self,
         _: ServerId,
         request: &'static str,
-        _: CopyHandle,
+        _: CopyContext,
     ) -> Result<Head<&'static str>, Failure> {
         let world = &self.0;
         let number = {
@@ -80,7 +80,7 @@ impl Transport for Hangs {
     type Request = ();
     type Response = ();
 
-    async fn send(&self, _: ServerId, (): (), _: CopyHandle) -> Result<Head<()>, Failure> {
+    async fn send(&self, _: ServerId, (): (), _: CopyContext) -> Result<Head<()>, Failure> {
         std::future::pending().await
     }
 }

@@ -101,7 +101,7 @@ fn leaf(cell: &Cell<Http>, server: ServerId) -> String {
 fn explain(error: &QueryError<Response>) -> String {
     match error {
         QueryError::Failed { response: Some(response), .. } => {
-            format!("{error} (the last response had status {})", response.head.status())
+            format!("{error} (the last response had status {})", response.response.head.status())
         }
         error => error.to_string(),
     }

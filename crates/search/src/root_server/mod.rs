@@ -26,9 +26,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use curtail_kernel::{ConfigError, Core, Limits, Policy, ServerId, Topology, rng};
+use curtail_kernel::{ConfigError, Core, Limits, Policy, ServerId, Topology};
 use curtail_runtime::http::{Health, Http, Probe, Settings, watch};
-use curtail_runtime::{Cell, Learning, Timers};
+use curtail_runtime::{Cell, ServiceBuilder, Timers};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -54,38 +54,20 @@ pub async fn bind(config: RootConfig) -> Result<Server, RootServerError> {
         return Err(RootServerError::NoShards);
     }
     let timers = Timers::precise();
-    let cells = (0..).zip(&config.shards);
-    let cells = cells.map(|(shard, replicas)| cell(&config, shard, replicas, &timers));
-    let cells = cells.collect::<Result<Vec<_>, _>>()?;
-    let learning = config.policy.learner(&config.limits).map(Learning::new).map(Arc::new);
-    let service = RootService::new(&config, cells.clone(), learning.clone());
-    let background = move || {
-        let mut tasks = probe(&cells);
-        if let Some(learning) = learning {
-            tasks.spawn(async move { learning.run(&cells).await });
-        }
-        tasks
-    };
-    Ok(Server::bind(config.listen, |at| config.announce(at), service, background).await?)
-}
-
-fn cell(
-    config: &RootConfig,
-    shard: u32,
-    replicas: &[SocketAddr],
-    timers: &Timers,
-) -> Result<Cell<Http>, RootServerError> {
-    let count = u32::try_from(replicas.len()).unwrap_or(u32::MAX);
-    let topology = Topology::replicated(count, config.slots);
-    // Each shard has its own seed, so that ties are broken independently.
-    let seed = curtail_dist::seed::stream(config.seed, &[b"root", &shard.to_le_bytes()]);
-    let kernel = config
-        .policy
-        .build(&topology, config.limits, rng(seed))
-        .map_err(|source| RootServerError::Shard { shard, source })?;
+    let mut cells = ServiceBuilder::new(config.policy, config.limits, timers, config.seed);
     let priorities = config.policy.has_priorities();
     let settings = Settings { whole_bytes: WHOLE_BYTES, priorities, ..Settings::default() };
-    Ok(Cell::new(kernel, Http::new(replicas.iter().copied(), settings), timers.clone()))
+    for (shard, replicas) in (0..).zip(&config.shards) {
+        let count = u32::try_from(replicas.len()).unwrap_or(u32::MAX);
+        let transport = Http::new(replicas.iter().copied(), settings);
+        cells
+            .add(&Topology::replicated(count, config.slots), transport, ())
+            .map_err(|source| RootServerError::Shard { shard, source })?;
+    }
+    let cells = Arc::new(cells.start());
+    let service = RootService::new(&config, Arc::clone(&cells));
+    let background = move || probe(cells.cells());
+    Ok(Server::bind(config.listen, |at| config.announce(at), service, background).await?)
 }
 
 /// Starts a prober for each leaf.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use curtail_http::h1::server::Request;
 use curtail_kernel::{GroupId, ServerId};
 use curtail_runtime::http::{self, Http};
-use curtail_runtime::{Cell, Learning};
 use serde_json::{Value, json};
 
 use super::RootConfig;
@@ -17,17 +16,12 @@ use crate::serve::{Ask, QUERY_KEY, Reply, Service, check_method, split, timing};
 #[derive(Debug)]
 pub(super) struct RootService {
     policy: String,
-    cells: Vec<Cell<Http>>,
-    learning: Option<Arc<Learning>>,
+    cells: Arc<curtail_runtime::Service<Http>>,
 }
 
 impl RootService {
-    pub(super) fn new(
-        config: &RootConfig,
-        cells: Vec<Cell<Http>>,
-        learning: Option<Arc<Learning>>,
-    ) -> Self {
-        Self { policy: config.policy.to_string(), cells, learning }
+    pub(super) fn new(config: &RootConfig, cells: Arc<curtail_runtime::Service<Http>>) -> Self {
+        Self { policy: config.policy.to_string(), cells }
     }
 
     async fn search(&self, request: &Request, parameters: &str) -> Reply {
@@ -42,7 +36,7 @@ impl RootService {
                 return Reply::error(400, &format!("the request cannot be forwarded: {error}"));
             }
         };
-        match fan_out::ask(&self.cells, &forward, k).await {
+        match fan_out::ask(self.cells.cells(), &forward, k).await {
             Ok(merged) => Reply::json(200, &merged.answer)
                 .with("x-curtail-copies", merged.copies.to_string())
                 .with("x-curtail-queued-us", (merged.queued_ns / 1000).to_string())
@@ -56,7 +50,7 @@ impl RootService {
     /// Returns the services with their shards and servers, in the same format as the proxy's
     /// status. Includes what the policy has learned, if it learns.
     fn status(&self) -> Value {
-        let shards = self.cells.iter().enumerate().map(|(shard, cell)| {
+        let shards = self.cells.cells().iter().enumerate().map(|(shard, cell)| {
             cell.look(|core| {
                 let servers = (0..).take(core.server_count()).map(ServerId).map(|server| {
                     let address = cell.transport().upstream(server).address().to_string();
@@ -72,7 +66,7 @@ impl RootService {
         });
         let shards: Value = shards.collect();
         let mut service = json!({"name": "search", "policy": self.policy, "shards": shards});
-        if let Some(learning) = &self.learning {
+        if let Some(learning) = self.cells.learning() {
             service["learned"] = json!(learning.learned());
         }
         json!({"services": [service]})

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::{Buf as _, Bytes, BytesMut};
 use curtail_kernel::stage::Priority;
 use curtail_kernel::{Role, ServerId};
-use curtail_runtime::{CopyHandle, Failure, Head, Transport};
+use curtail_runtime::{CopyContext, Failure, Head, Transport};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
@@ -116,7 +116,7 @@ struct Waiting {
 }
 
 /// The handle to which the start of a copy is reported.
-struct Copy(CopyHandle);
+struct Copy(CopyContext);
 
 impl std::fmt::Debug for Copy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -177,7 +177,7 @@ impl Transport for Client {
         &self,
         server: ServerId,
         Job { id, key }: Job,
-        copy: CopyHandle,
+        copy: CopyContext,
     ) -> Result<Head<Vec<Bytes>>, Failure> {
         let Inner { remotes, options, .. } = &*self.0;
         let remote = remotes.get(server.index()).ok_or(NO_SERVER)?;

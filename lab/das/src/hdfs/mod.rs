@@ -20,7 +20,7 @@ use curtail_dist::seed::{rng, unit};
 use curtail_kernel::{Policy, ServerId, Topology};
 use curtail_load::open_loop::{Request as Due, poisson};
 use curtail_runtime::http::{Http, Request, Response, Settings};
-use curtail_runtime::{CopyHandle, Failure, Head, Query, Transport};
+use curtail_runtime::{CopyContext, Failure, Head, Query, Transport};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::environment::Network;
@@ -125,7 +125,7 @@ impl Transport for Noisy {
         &self,
         server: ServerId,
         request: Request,
-        copy: CopyHandle,
+        copy: CopyContext,
     ) -> Result<Head<Response>, Failure> {
         let head = self.http.send(server, request, copy).await?;
         let at = (self.draws.lock().unwrap_or_else(PoisonError::into_inner))();

@@ -1,0 +1,378 @@
+//! Builds a service, and checks that its parts fit together.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use curtail_kernel::{ConfigError, Feedback, Limits, Outcome, Policy, Topology};
+use curtail_runtime::{CopyContext, Head, ServiceBuilder, Timers};
+use futures_util::FutureExt as _;
+use tokio::task::JoinSet;
+
+use crate::service::{Curtail, Shared};
+use crate::transport::{Carried, Handlers, Load, Occupant, Replica, Replicas};
+
+/// Whether a server stops working on a request that is given up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cancel {
+    /// It goes on, so its slot stays taken until the response arrives.
+    #[default]
+    Never,
+    /// It stops when the future of the request is dropped. This is usual for clients of HTTP/1.1,
+    /// whose connection is then closed, and of HTTP/2 and gRPC, whose stream is reset, if the server
+    /// notices.
+    OnDrop,
+}
+
+/// The reason why a service cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// There is no shard.
+    #[error("the service has no shards; call .shard(name, servers)")]
+    NoShards,
+    /// A shard has no servers.
+    #[error("shard {0:?} has no servers; pass at least one (name, service)")]
+    NoServers(String),
+    /// Two shards have the same name.
+    #[error("two shards are called {0:?}; give each a name of its own")]
+    SameShard(String),
+    /// Two servers of a shard have the same name.
+    #[error("shard {shard:?} has two servers called {server:?}; give each a name of its own")]
+    SameServer {
+        /// The name of the shard.
+        shard: String,
+        /// The name of the servers.
+        server: String,
+    },
+    /// Nothing states which responses are failures.
+    #[error(
+        "nothing states which responses are failures, so a server that always fails would keep its \
+         traffic; call .classify(outcome::http), or .classify(outcome::any_response) if no response \
+         is one"
+    )]
+    NotClassified,
+    /// Nothing states which requests may be sent twice.
+    #[error(
+        "policy {policy} sends second copies, but nothing states which requests may be sent twice; \
+         call .repeatable(|request| Some(request.clone())) if all may be, or .repeatable(|_| None) \
+         if only those of Query::idempotent may be"
+    )]
+    NotRepeatable {
+        /// The name of the policy.
+        policy: String,
+    },
+    /// The policy does not fit the other settings.
+    #[error("{0}")]
+    Unfit(String),
+    /// The kernel rejected the service.
+    #[error(transparent)]
+    Kernel(#[from] ConfigError),
+    /// There is no tokio runtime.
+    #[error("a service needs a tokio runtime; call build() inside one")]
+    NoRuntime,
+}
+
+/// A shard to build.
+struct ShardSpec<S> {
+    name: String,
+    servers: Vec<Occupant<S>>,
+}
+
+/// Builds a [`Curtail`].
+pub struct Builder<S: Replica<R>, R: Send + 'static> {
+    policy: Option<Policy>,
+    shards: Vec<ShardSpec<S>>,
+    slots: Option<u32>,
+    cancel: Cancel,
+    timeout: Option<Duration>,
+    attempt_timeout: Option<Duration>,
+    hedge_budget: Option<f64>,
+    retry_budget: Option<f64>,
+    queue: Option<u32>,
+    seed: u64,
+    timers: Option<Timers>,
+    handlers: Handlers<S, R>,
+    is_classified: bool,
+    states_repeats: bool,
+}
+
+impl<S: Replica<R>, R: Send + 'static> fmt::Debug for Builder<S, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shards: Vec<_> = self.shards.iter().map(|shard| &shard.name).collect();
+        f.debug_struct("Builder")
+            .field("policy", &self.policy)
+            .field("shards", &shards)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
+    pub(crate) fn new() -> Self {
+        Self {
+            policy: None,
+            shards: Vec::new(),
+            slots: None,
+            cancel: Cancel::Never,
+            timeout: None,
+            attempt_timeout: None,
+            hedge_budget: None,
+            retry_budget: None,
+            queue: None,
+            seed: 0,
+            timers: None,
+            handlers: Handlers::new(),
+            is_classified: false,
+            states_repeats: false,
+        }
+    }
+
+    /// Sets the policy. The default is `rescue`, which learns when a query is stuck; without
+    /// [`slots`](Self::slots) it is `rescue+least-outstanding`.
+    #[must_use]
+    pub fn policy(self, policy: Policy) -> Self {
+        Self { policy: Some(policy), ..self }
+    }
+
+    /// Adds a shard and its servers. Each server has a name, for errors and metrics, and a service
+    /// that sends a request to it.
+    #[must_use]
+    pub fn shard<N: Into<Arc<str>>>(
+        mut self,
+        name: impl Into<String>,
+        servers: impl IntoIterator<Item = (N, S)>,
+    ) -> Self {
+        let servers = servers.into_iter();
+        let servers = servers.map(|(name, service)| Occupant { name: name.into(), service });
+        self.shards.push(ShardSpec { name: name.into(), servers: servers.collect() });
+        self
+    }
+
+    /// Sets the number of queries that a server serves at the same time. Policies that keep queries
+    /// in a queue until a server is free need it.
+    #[must_use]
+    pub fn slots(self, slots: u32) -> Self {
+        Self { slots: Some(slots), ..self }
+    }
+
+    /// Sets the time from the arrival of a query until it fails. The default is 10 seconds. If a
+    /// query may be sent again, a copy without a response counts as failed after half of it.
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> Self {
+        Self { timeout: Some(timeout), ..self }
+    }
+
+    /// Sets the time after which a copy without a response counts as failed, so that the query may be
+    /// sent to another server.
+    #[must_use]
+    pub fn attempt_timeout(self, timeout: Duration) -> Self {
+        Self { attempt_timeout: Some(timeout), ..self }
+    }
+
+    /// Sets whether servers stop working on requests that are given up. The default is
+    /// [`Cancel::Never`], which is always safe. With [`Cancel::OnDrop`], second copies cost less.
+    #[must_use]
+    pub fn cancellation(self, cancel: Cancel) -> Self {
+        Self { cancel, ..self }
+    }
+
+    /// Sets the number of duplicates per query, as a fraction from 0 to 1. The default depends on the
+    /// policy.
+    #[must_use]
+    pub fn hedge_budget(self, fraction: f64) -> Self {
+        Self { hedge_budget: Some(fraction), ..self }
+    }
+
+    /// Sets the number of retries per query, as a fraction from 0 to 1. The default is 0.1.
+    #[must_use]
+    pub fn retry_budget(self, fraction: f64) -> Self {
+        Self { retry_budget: Some(fraction), ..self }
+    }
+
+    /// Sets the number of queries that may wait per shard. Further queries fail with
+    /// [`QueueFull`](crate::ErrorKind::QueueFull). The default is 1024.
+    #[must_use]
+    pub fn queue(self, queries: u32) -> Self {
+        Self { queue: Some(queries), ..self }
+    }
+
+    /// Sets the seed by which ties between servers are broken. Clients of the same servers should
+    /// use different seeds. The default is 0.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// Sets the timers. The default is [`Timers::precise`]; tests that pause tokio's clock need
+    /// [`Timers::tokio`].
+    #[must_use]
+    pub fn timers(self, timers: Timers) -> Self {
+        Self { timers: Some(timers), ..self }
+    }
+
+    /// Sets the function that judges the result of a copy ([`outcome`](crate::outcome) has some). By
+    /// the outcome, the kernel decides whether the response wins, whether the query is retried, and
+    /// whether the server is ejected.
+    #[must_use]
+    pub fn classify<F>(mut self, classify: F) -> Self
+    where
+        F: Fn(&Result<S::Response, S::Error>) -> Outcome + Send + Sync + 'static,
+    {
+        self.handlers.classify = Box::new(classify);
+        Self { is_classified: true, ..self }
+    }
+
+    /// Sets the function that repeats a request. It returns `None` for a request that must not be
+    /// sent twice. Queries of [`Query`](crate::Query) state that themselves.
+    #[must_use]
+    pub fn repeatable<F>(mut self, repeat: F) -> Self
+    where
+        F: Fn(&R) -> Option<R> + Send + Sync + 'static,
+    {
+        self.handlers.repeat = Box::new(repeat);
+        Self { states_repeats: true, ..self }
+    }
+
+    /// Sets a function that changes the request of each copy before it is sent, for example to
+    /// forward the deadline or the number of the attempt.
+    #[must_use]
+    pub fn prepare<F>(mut self, prepare: F) -> Self
+    where
+        F: Fn(&mut R, &CopyContext) + Send + Sync + 'static,
+    {
+        self.handlers.prepare = Some(Box::new(prepare));
+        self
+    }
+
+    /// Sets the function that separates the rest of a response from its head. Without it, a response
+    /// is complete when the service returns it.
+    #[must_use]
+    pub fn streaming<F>(mut self, stream: F) -> Self
+    where
+        F: Fn(S::Response, Outcome, CopyContext) -> Head<S::Response> + Send + Sync + 'static,
+    {
+        self.handlers.stream = Some(Box::new(stream));
+        self
+    }
+
+    /// Sets the function that reads the load of a server from its response, for policies that use
+    /// feedback (`c3`).
+    #[must_use]
+    pub fn feedback<F>(mut self, feedback: F) -> Self
+    where
+        F: Fn(&S::Response) -> Option<Feedback> + Send + Sync + 'static,
+    {
+        self.handlers.feedback = Some(Box::new(feedback));
+        self
+    }
+
+    /// Sets the function that asks a server for its load, for policies that send probes (`prequal`).
+    #[must_use]
+    pub fn probe<F, T>(mut self, probe: F) -> Self
+    where
+        F: Fn(S) -> T + Send + Sync + 'static,
+        T: Future<Output = Option<Load>> + Send + 'static,
+    {
+        self.handlers.probe = Some(Box::new(move |service| probe(service).boxed()));
+        self
+    }
+
+    /// Carries task-locals of a query's caller to its copies, which may outlive the caller's task.
+    /// `capture` runs when a query is sent. What it returns runs each poll of the query's copies. The
+    /// `tracing` span of the caller is always carried.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use curtail::{Carried, Curtail, outcome};
+    /// tokio::task_local! {
+    ///     static USER: String;
+    /// }
+    /// # let builder = Curtail::builder().shard("a", [("a0", tower::service_fn(|()| async { Ok::<_, std::io::Error>(()) }))]);
+    /// let builder = builder.carry(|| {
+    ///     let user = USER.try_with(Clone::clone).unwrap_or_default();
+    ///     Arc::new(move |poll| USER.sync_scope(user.clone(), poll))
+    /// });
+    /// # let _ = builder;
+    /// ```
+    #[must_use]
+    pub fn carry<F>(mut self, capture: F) -> Self
+    where
+        F: Fn() -> Carried + Send + Sync + 'static,
+    {
+        self.handlers.carry = Some(Box::new(capture));
+        self
+    }
+
+    /// Builds the service. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    pub fn build(self) -> Result<Curtail<S, R>, BuildError> {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(BuildError::NoRuntime);
+        }
+        let policy = self.policy.unwrap_or(match self.slots {
+            Some(_) => Policy::RESCUE,
+            None => Policy::RESCUE_WITHOUT_SLOTS,
+        });
+        self.check(&policy)?;
+        let limits = self.limits(&policy)?;
+        let Self { shards, slots, seed, timers, handlers, .. } = self;
+        let (handlers, slots) = (Arc::new(handlers), slots.unwrap_or(1));
+        let timers = timers.unwrap_or_else(Timers::precise);
+        let mut running = ServiceBuilder::new(policy, limits, timers, seed);
+        let mut names = Vec::with_capacity(shards.len());
+        for ShardSpec { name, servers } in shards {
+            // A shard with four billion servers would not fit into memory.
+            let topology = Topology::replicated(servers.len() as u32, slots);
+            let replicas = Replicas::new(servers.into_iter().map(Some), Arc::clone(&handlers));
+            running.add(&topology, replicas, ())?;
+            names.push(name.into());
+        }
+        tracing::info!(%policy, cancel = limits.cancel, shards = names.len(), "built a service");
+        let (running, background) = (running.start(), JoinSet::new());
+        let shared = Shared { running, names, handlers, policy, limits, _background: background };
+        Ok(Curtail(Arc::new(shared)))
+    }
+
+    fn check(&self, policy: &Policy) -> Result<(), BuildError> {
+        if self.shards.is_empty() {
+            return Err(BuildError::NoShards);
+        }
+        let mut names = BTreeSet::new();
+        for ShardSpec { name, servers } in &self.shards {
+            if !names.insert(name) {
+                return Err(BuildError::SameShard(name.clone()));
+            }
+            if servers.is_empty() {
+                return Err(BuildError::NoServers(name.clone()));
+            }
+            let mut known = BTreeSet::new();
+            if let Some(twice) = servers.iter().find(|server| !known.insert(&server.name)) {
+                let (shard, server) = (name.clone(), twice.name.to_string());
+                return Err(BuildError::SameServer { shard, server });
+            }
+        }
+        if !self.is_classified {
+            return Err(BuildError::NotClassified);
+        }
+        if policy.hedges() && !self.states_repeats {
+            return Err(BuildError::NotRepeatable { policy: policy.to_string() });
+        }
+        Ok(())
+    }
+
+    fn limits(&self, _policy: &Policy) -> Result<Limits, BuildError> {
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let timeout_ns = ns(self.timeout.unwrap_or(Duration::from_secs(10)));
+        let attempt_timeout_ns = self.attempt_timeout.map_or(timeout_ns - timeout_ns / 2, ns);
+        Ok(Limits {
+            timeout_ns,
+            attempt_timeout_ns,
+            cancel_timeout_ns: ns(Duration::from_secs(10)).max(attempt_timeout_ns),
+            cancel: self.cancel == Cancel::OnDrop,
+            ..Limits::default()
+        })
+    }
+}

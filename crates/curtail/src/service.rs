@@ -1,0 +1,113 @@
+//! A service: shards with the same policy.
+
+use std::fmt;
+use std::sync::Arc;
+
+use curtail_kernel::{Limits, Policy};
+use curtail_runtime::Learned;
+use tokio::task::JoinSet;
+
+use crate::builder::Builder;
+use crate::scatter::Scatter;
+use crate::shard::Shard;
+use crate::transport::{Handlers, Replica, Replicas};
+
+/// A replicated service: shards, each with replicas that can serve its queries. Clones share it, and
+/// it ends with the last clone and the last [`Shard`].
+pub struct Curtail<S: Replica<R>, R: Send + 'static>(pub(crate) Arc<Shared<S, R>>);
+
+/// What the clones of a service share.
+pub(crate) struct Shared<S: Replica<R>, R: Send + 'static> {
+    /// One cell per shard.
+    pub(crate) running: curtail_runtime::Service<Replicas<S, R>>,
+    pub(crate) names: Vec<Arc<str>>,
+    pub(crate) handlers: Arc<Handlers<S, R>>,
+    pub(crate) policy: Policy,
+    pub(crate) limits: Limits,
+    /// Health checks and discovery, which end with the service.
+    pub(crate) _background: JoinSet<()>,
+}
+
+impl<S: Replica<R>, R: Send + 'static> Clone for Curtail<S, R> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<S: Replica<R>, R: Send + 'static> fmt::Debug for Curtail<S, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shared { names, policy, .. } = &*self.0;
+        f.debug_struct("Curtail")
+            .field("policy", &format_args!("{policy}"))
+            .field("shards", names)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: Replica<R>, R: Send + 'static> Curtail<S, R> {
+    /// Returns a builder without shards.
+    #[must_use]
+    pub fn builder() -> Builder<S, R> {
+        Builder::new()
+    }
+
+    /// Returns the policy.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.0.policy
+    }
+
+    /// Returns the limits, which contain the defaults that the builder has derived.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
+    /// Returns what the service has learned. `None` if its policy does not learn.
+    #[must_use]
+    pub fn learned(&self) -> Option<Learned> {
+        self.0.running.learning().map(curtail_runtime::Learning::learned)
+    }
+
+    /// Returns the names of the shards.
+    pub fn shards(&self) -> impl Iterator<Item = &str> {
+        self.0.names.iter().map(|name| &**name)
+    }
+
+    /// Returns a shard.
+    ///
+    /// # Panics
+    /// Panics if the service has no such shard. See [`Self::get_shard`].
+    #[must_use]
+    pub fn shard(&self, name: &str) -> Shard<S, R> {
+        match self.get_shard(name) {
+            Some(shard) => shard,
+            None => panic!("there is no shard {name:?}; the shards are {:?}", self.0.names),
+        }
+    }
+
+    /// Returns a shard. `None` if the service has no such shard.
+    #[must_use]
+    pub fn get_shard(&self, name: &str) -> Option<Shard<S, R>> {
+        let at = self.0.names.iter().position(|known| &**known == name)?;
+        Some(Shard { service: self.clone(), at })
+    }
+
+    /// Sends a request to every shard. The returned value is a builder for the query, which is sent
+    /// when it is awaited.
+    pub fn scatter(&self, request: R) -> Scatter<S, R>
+    where
+        R: Clone,
+    {
+        let all = (0..self.0.names.len()).map(|at| Shard { service: self.clone(), at });
+        Scatter::new(all.map(|shard| (shard, request.clone())).collect())
+    }
+
+    /// Sends a request of its own to each of these shards, as [`Self::scatter`] does.
+    pub fn scatter_to(
+        &self,
+        requests: impl IntoIterator<Item = (Shard<S, R>, R)>,
+    ) -> Scatter<S, R> {
+        Scatter::new(requests.into_iter().collect())
+    }
+}

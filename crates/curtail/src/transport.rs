@@ -1,0 +1,245 @@
+//! Sends copies through tower services, one per server.
+//!
+//! A server has a place, which its cell knows by its number. Another server can take the place when
+//! the first has left. Cost per copy: two uncontended locks, a clone of the service, and a box for
+//! its future.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use curtail_kernel::{Fault, Feedback, Outcome, ServerId};
+use curtail_runtime::{CopyContext, Failure, Head, PushBack, Transport};
+use futures_util::future::BoxFuture;
+use tower::{Service, ServiceExt as _};
+use tracing::{Instrument as _, Span};
+
+use crate::outcome;
+use crate::query::Parcel;
+
+/// A tower service that sends requests of the type `R` to a server. It is cloned for each copy.
+///
+/// Every service whose parts can be sent to other threads is one.
+pub trait Replica<R>:
+    Service<R, Response: Send + 'static, Error: Send + 'static, Future: Send> + Clone + Send + 'static
+{
+}
+
+impl<S, R> Replica<R> for S
+where
+    S: Service<R> + Clone + Send + 'static,
+    S::Response: Send + 'static,
+    S::Error: Send + 'static,
+    S::Future: Send,
+{
+}
+
+/// A server's reply to a load probe, for policies that send probes (`prequal`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// The number of requests that the server holds.
+    pub in_flight: u32,
+    /// The latency of recent requests that found about the same number.
+    pub latency: Duration,
+}
+
+/// What a service does with requests and responses. All closures are the user's.
+pub(crate) struct Handlers<S: Replica<R>, R> {
+    pub(crate) classify: Classify<S, R>,
+    pub(crate) repeat: Box<dyn Fn(&R) -> Option<R> + Send + Sync>,
+    pub(crate) prepare: Option<Box<dyn Fn(&mut R, &CopyContext) + Send + Sync>>,
+    pub(crate) stream: Option<Stream<S::Response>>,
+    pub(crate) feedback: Option<Box<dyn Fn(&S::Response) -> Option<Feedback> + Send + Sync>>,
+    pub(crate) probe: Option<Box<dyn Fn(S) -> BoxFuture<'static, Option<Load>> + Send + Sync>>,
+    pub(crate) carry: Option<Box<dyn Fn() -> Carried + Send + Sync>>,
+}
+
+impl<S: Replica<R>, R> Handlers<S, R> {
+    /// Handlers for requests that are sent once and responses that are all good.
+    pub(crate) fn new() -> Self {
+        Self {
+            classify: Box::new(outcome::any_response),
+            repeat: Box::new(|_| None),
+            prepare: None,
+            stream: None,
+            feedback: None,
+            probe: None,
+            carry: None,
+        }
+    }
+}
+
+pub(crate) type Classify<S, R> = Box<
+    dyn Fn(&Result<<S as Service<R>>::Response, <S as Service<R>>::Error>) -> Outcome + Send + Sync,
+>;
+
+/// Makes the head of a response with this outcome, whose rest may be still to come.
+pub(crate) type Stream<T> = Box<dyn Fn(T, Outcome, CopyContext) -> Head<T> + Send + Sync>;
+
+/// Runs a poll of a copy in the environment of the query's caller.
+pub type Carried = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
+
+/// What the copies of a query share.
+pub(crate) struct Outgoing<R> {
+    pub(crate) parcel: Parcel<R>,
+    pub(crate) caller: Caller,
+}
+
+/// The environment of the query's caller, in which its copies run.
+pub(crate) struct Caller {
+    span: Span,
+    carried: Option<Carried>,
+    #[cfg(feature = "flow")]
+    flow: Option<curtail_flow::Context>,
+}
+
+impl Caller {
+    /// The environment of the task that calls this.
+    pub(crate) fn current(carry: Option<&(dyn Fn() -> Carried + Send + Sync)>) -> Self {
+        Self {
+            span: Span::current(),
+            carried: carry.map(|carry| carry()),
+            #[cfg(feature = "flow")]
+            flow: curtail_flow::Context::current(),
+        }
+    }
+
+    /// Runs the future of a copy.
+    async fn run<F: Future>(&self, copy: F) -> F::Output {
+        let copy = copy.instrument(self.span.clone());
+        #[cfg(feature = "flow")]
+        let copy = async {
+            match &self.flow {
+                Some(context) => context.clone().scope(copy).await,
+                None => copy.await,
+            }
+        };
+        let Some(carried) = &self.carried else { return copy.await };
+        let mut copy = std::pin::pin!(copy);
+        std::future::poll_fn(|context: &mut Context<'_>| {
+            let mut polled = Poll::Pending;
+            carried(&mut || polled = copy.as_mut().poll(context));
+            polled
+        })
+        .await
+    }
+}
+
+/// A response of a server, or the error of its service.
+pub(crate) struct Received<T, E> {
+    pub(crate) result: Result<T, E>,
+    pub(crate) server: Arc<str>,
+}
+
+/// A server.
+pub(crate) struct Occupant<S> {
+    pub(crate) name: Arc<str>,
+    pub(crate) service: S,
+}
+
+/// The servers of a shard, by their places.
+pub(crate) struct Replicas<S: Replica<R>, R> {
+    places: Arc<[Mutex<Option<Occupant<S>>>]>,
+    handlers: Arc<Handlers<S, R>>,
+}
+
+impl<S: Replica<R>, R: Send + 'static> Replicas<S, R> {
+    pub(crate) fn new(
+        occupants: impl IntoIterator<Item = Option<Occupant<S>>>,
+        handlers: Arc<Handlers<S, R>>,
+    ) -> Self {
+        Self { places: occupants.into_iter().map(Mutex::new).collect(), handlers }
+    }
+
+    /// Returns the server at a place. `None` if the place is free.
+    pub(crate) fn at(&self, server: ServerId) -> Option<Occupant<S>> {
+        let place = self.places.get(server.index())?;
+        let occupant = place.lock().unwrap_or_else(PoisonError::into_inner);
+        occupant.as_ref().map(|Occupant { name, service }| Occupant {
+            name: Arc::clone(name),
+            service: service.clone(),
+        })
+    }
+
+    /// Returns the name of the server at a place.
+    pub(crate) fn name(&self, server: ServerId) -> Option<Arc<str>> {
+        let place = self.places.get(server.index())?;
+        let occupant = place.lock().unwrap_or_else(PoisonError::into_inner);
+        occupant.as_ref().map(|occupant| Arc::clone(&occupant.name))
+    }
+
+    /// Puts a server at a place.
+    pub(crate) fn occupy(&self, server: ServerId, by: Option<Occupant<S>>) {
+        let Some(place) = self.places.get(server.index()) else { return };
+        let before =
+            std::mem::replace(&mut *place.lock().unwrap_or_else(PoisonError::into_inner), by);
+        drop(before);
+    }
+
+    pub(crate) fn places(&self) -> usize {
+        self.places.len()
+    }
+}
+
+type Reply<S, R> = Received<<S as Service<R>>::Response, <S as Service<R>>::Error>;
+
+impl<S: Replica<R>, R: Send + 'static> Replicas<S, R> {
+    /// Sends the request to a server, and waits for its response.
+    async fn call(
+        &self,
+        to: Occupant<S>,
+        parcel: &Parcel<R>,
+        copy: CopyContext,
+    ) -> Result<Head<Reply<S, R>>, Failure> {
+        let Occupant { name: server, mut service } = to;
+        let handlers = &*self.handlers;
+        if let Err(error) = service.ready().await {
+            // Nothing was sent, so even a request that is sent once may go to another server.
+            let received = Received { result: Err(error), server };
+            let outcome = Outcome::Failed(Fault::ConnectFailed);
+            return Ok(Head { outcome, ..Head::whole(received) });
+        }
+        let mut request = parcel.take(&handlers.repeat).ok_or(Failure::Unsendable)?;
+        if let Some(prepare) = &handlers.prepare {
+            prepare(&mut request, &copy);
+        }
+        let result = service.call(request).await;
+        let outcome = (handlers.classify)(&result);
+        let mut head = match (result, &handlers.stream) {
+            (Ok(response), Some(stream)) => stream(response, outcome, copy).map(Ok),
+            (result, _) => Head { outcome, ..Head::whole(result) },
+        };
+        if let (Outcome::Good, Some(feedback), Ok(response)) =
+            (head.outcome, &handlers.feedback, &head.response)
+        {
+            head.feedback = feedback(response);
+        }
+        // It was sent, and there is nothing left to send to another server.
+        if !head.outcome.wins() && !parcel.is_here() {
+            head.push_back = Some(PushBack::Never);
+        }
+        Ok(head.map(|result| Received { result, server }))
+    }
+}
+
+impl<S: Replica<R>, R: Send + 'static> Transport for Replicas<S, R> {
+    type Request = Arc<Outgoing<R>>;
+    type Response = Reply<S, R>;
+
+    async fn send(
+        &self,
+        server: ServerId,
+        request: Arc<Outgoing<R>>,
+        copy: CopyContext,
+    ) -> Result<Head<Self::Response>, Failure> {
+        let gone = Failure::ConnectFailed(std::io::ErrorKind::NotFound);
+        let occupant = self.at(server).ok_or(gone)?;
+        request.caller.run(self.call(occupant, &request.parcel, copy)).await
+    }
+
+    async fn probe(&self, server: ServerId) -> Option<(u32, u64)> {
+        let probe = self.handlers.probe.as_ref()?;
+        let Load { in_flight, latency } = probe(self.at(server)?.service).await?;
+        Some((in_flight, u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
