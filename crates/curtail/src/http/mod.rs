@@ -23,10 +23,12 @@
 
 mod body;
 mod client;
+mod leaf;
 mod relay;
 
 pub use body::Body;
 pub use client::Client;
+pub use leaf::{Leaf, leaf};
 pub use relay::relay;
 
 use ::http::Request;
