@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use curtail_kernel::{ConfigError, Feedback, Limits, Outcome, Policy, Topology};
+use curtail_kernel::{ConfigError, Feedback, Limits, Misfit, Outcome, Policy, Settings, Topology};
 use curtail_runtime::{CopyContext, Head, ServiceBuilder, Timers};
 use futures_util::FutureExt as _;
 use tokio::task::JoinSet;
@@ -88,9 +88,13 @@ pub struct Builder<S: Replica<R>, R: Send + 'static> {
     cancel: Cancel,
     timeout: Option<Duration>,
     attempt_timeout: Option<Duration>,
+    cancel_timeout: Option<Duration>,
     hedge_budget: Option<f64>,
+    rescue_budget: Option<f64>,
     retry_budget: Option<f64>,
     queue: Option<u32>,
+    max_outstanding: Option<u32>,
+    has_stage: bool,
     seed: u64,
     timers: Option<Timers>,
     handlers: Handlers<S, R>,
@@ -117,9 +121,13 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
             cancel: Cancel::Never,
             timeout: None,
             attempt_timeout: None,
+            cancel_timeout: None,
             hedge_budget: None,
+            rescue_budget: None,
             retry_budget: None,
             queue: None,
+            max_outstanding: None,
+            has_stage: false,
             seed: 0,
             timers: None,
             handlers: Handlers::new(),
@@ -156,8 +164,8 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
         Self { slots: Some(slots), ..self }
     }
 
-    /// Sets the time from the arrival of a query until it fails. The default is 10 seconds. If a
-    /// query may be sent again, a copy without a response counts as failed after half of it.
+    /// Sets the time from the arrival of a query until it fails. The default is 2 seconds. If a shard
+    /// has several servers, a copy without a response counts as failed after half of it.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout: Some(timeout), ..self }
@@ -168,6 +176,13 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
     #[must_use]
     pub fn attempt_timeout(self, timeout: Duration) -> Self {
         Self { attempt_timeout: Some(timeout), ..self }
+    }
+
+    /// Sets how long a copy that is no longer needed may stay silent before its slot is freed. The
+    /// default is 10 seconds.
+    #[must_use]
+    pub fn cancel_timeout(self, timeout: Duration) -> Self {
+        Self { cancel_timeout: Some(timeout), ..self }
     }
 
     /// Sets whether servers stop working on requests that are given up. The default is
@@ -182,6 +197,27 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
     #[must_use]
     pub fn hedge_budget(self, fraction: f64) -> Self {
         Self { hedge_budget: Some(fraction), ..self }
+    }
+
+    /// Sets the number of rescues per query that may be in vain, as a fraction from 0 to 1. Only the
+    /// policy `rescue` uses it. The default is 0.05.
+    #[must_use]
+    pub fn rescue_budget(self, fraction: f64) -> Self {
+        Self { rescue_budget: Some(fraction), ..self }
+    }
+
+    /// Sets the number of copies that a server may hold, for policies that do not keep queries in a
+    /// queue. The default is 128.
+    #[must_use]
+    pub fn max_outstanding(self, copies: u32) -> Self {
+        Self { max_outstanding: Some(copies), ..self }
+    }
+
+    /// States that servers serve duplicates after all other requests, which the policy `das` needs. A
+    /// copy knows whether it is one ([`CopyContext::role`]).
+    #[must_use]
+    pub fn staged(self) -> Self {
+        Self { has_stage: true, ..self }
     }
 
     /// Sets the number of retries per query, as a fraction from 0 to 1. The default is 0.1.
@@ -312,10 +348,7 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(BuildError::NoRuntime);
         }
-        let policy = self.policy.unwrap_or(match self.slots {
-            Some(_) => Policy::RESCUE,
-            None => Policy::RESCUE_WITHOUT_SLOTS,
-        });
+        let policy = self.policy.unwrap_or(Policy::usual(self.slots));
         self.check(&policy)?;
         let limits = self.limits(&policy)?;
         let Self { shards, slots, seed, timers, handlers, .. } = self;
@@ -363,16 +396,119 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
         Ok(())
     }
 
-    fn limits(&self, _policy: &Policy) -> Result<Limits, BuildError> {
+    /// Derives the limits, and checks that they fit the policy.
+    fn limits(&self, policy: &Policy) -> Result<Limits, BuildError> {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let timeout_ns = ns(self.timeout.unwrap_or(Duration::from_secs(10)));
-        let attempt_timeout_ns = self.attempt_timeout.map_or(timeout_ns - timeout_ns / 2, ns);
-        Ok(Limits {
-            timeout_ns,
-            attempt_timeout_ns,
-            cancel_timeout_ns: ns(Duration::from_secs(10)).max(attempt_timeout_ns),
+        let times = [
+            ("timeout", self.timeout),
+            ("attempt_timeout", self.attempt_timeout),
+            ("cancel_timeout", self.cancel_timeout),
+        ];
+        if let Some((name, _)) = times.iter().find(|(_, time)| *time == Some(Duration::ZERO)) {
+            let why = format!(".{name}() is zero; set a duration above 0");
+            return Err(BuildError::Unfit(why));
+        }
+        let settings = Settings {
+            slots: self.slots,
             cancel: self.cancel == Cancel::OnDrop,
-            ..Limits::default()
-        })
+            may_retry: self.shards.iter().any(|shard| shard.servers.len() > 1),
+            timeout_ns: self.timeout.map(ns),
+            attempt_timeout_ns: self.attempt_timeout.map(ns),
+            cancel_timeout_ns: self.cancel_timeout.map(ns),
+            retry_budget: self.retry_budget,
+            hedge_budget: self.hedge_budget,
+            rescue_budget: self.rescue_budget,
+            has_stage: self.has_stage,
+            has_probe: self.handlers.probe.is_some(),
+            allows_unbudgeted: false,
+        };
+        let limits = policy.limits(&settings);
+        let limits = Limits {
+            queue: self.queue.unwrap_or(limits.queue),
+            max_outstanding: self.max_outstanding.unwrap_or(limits.max_outstanding),
+            ..limits
+        };
+        for misfit in policy.misfits(&settings) {
+            let why = describe(misfit, policy, &limits);
+            if misfit.is_error() {
+                return Err(BuildError::Unfit(why));
+            }
+            tracing::warn!("{why}");
+        }
+        Ok(limits)
+    }
+}
+
+/// Describes settings that do not fit, in terms of the builder.
+fn describe(misfit: Misfit, policy: &Policy, limits: &Limits) -> String {
+    let Limits { timeout_ns, attempt_timeout_ns, cancel_timeout_ns, .. } = *limits;
+    let [timeout, attempt, cancel] =
+        [timeout_ns, attempt_timeout_ns, cancel_timeout_ns].map(Duration::from_nanos);
+    match misfit {
+        Misfit::SimulatorOnly(why) => format!("policy {policy} {why}; use another policy"),
+        Misfit::NeedsCancellation(instead) => format!(
+            "policy {policy} stops copies, but servers continue to work on them; call \
+             .cancellation(Cancel::OnDrop) if they stop when the future of a request is dropped, or \
+             use {instead}"
+        ),
+        Misfit::NeedsStage => format!(
+            "policy {policy} sends every query twice, which is safe only if servers run a stage that \
+             serves duplicates last; call .staged() if they do, or use rescue"
+        ),
+        Misfit::PrioritiesBehind(gate) => format!(
+            "policy {policy} queues duplicates at the servers, where they would fill the slots; \
+             remove {gate}"
+        ),
+        Misfit::Unbudgeted => format!(
+            "policy {policy} sends two or more copies of every query, without a budget; use \
+             delayed:D or rescue"
+        ),
+        Misfit::NeedsSlots => format!(
+            "policy {policy} keeps queries in a queue until a server is free; call .slots(n) with the \
+             number of queries that a server serves at once, or use a policy like \
+             rescue+least-outstanding"
+        ),
+        Misfit::BoundBelowSlots { bound, slots } => format!(
+            "policy {policy} has a bound of {bound}, below the {slots} slots of a server; use a bound \
+             of at least {slots}"
+        ),
+        Misfit::NeedsProbe => format!(
+            "policy {policy} asks servers for their load; call .probe(|service| ...) with a function \
+             that does so"
+        ),
+        Misfit::SlotsUnused => {
+            format!(
+                "policy {policy} does not use the number of slots; remove .slots(n), or use rescue"
+            )
+        }
+        Misfit::RescueBudgetUnused => {
+            format!("policy {policy} does not use .rescue_budget(); remove it, or use rescue")
+        }
+        Misfit::NoRescueBudget => format!(
+            "without a rescue budget, policy {policy} explores nothing, so it learns and rescues \
+             nothing; set .rescue_budget() above 0, or use psq"
+        ),
+        Misfit::NoHedgeBudget => format!(
+            "without a hedge budget, policy {policy} sends no second copies; set .hedge_budget() \
+             above 0, or use a policy like least-outstanding"
+        ),
+        Misfit::HedgeBelowRescue { hedge, rescue } => format!(
+            "the hedge budget ({hedge}) is below the rescue budget ({rescue}), and rescues spend from \
+             both; set .hedge_budget() to at least {rescue}"
+        ),
+        Misfit::AttemptNotBelowTimeout => format!(
+            "the timeout ({timeout:?}) is not longer than the attempt timeout ({attempt:?}), so a copy \
+             that hangs is never retried; set .timeout() to at least twice that"
+        ),
+        Misfit::CancelBelowAttempt => format!(
+            "the cancel timeout ({cancel:?}) is shorter than the attempt timeout ({attempt:?}), so a \
+             server that still works on a slow request gets another one; set .cancel_timeout() to at \
+             least {attempt:?}"
+        ),
+        Misfit::DelayNotBelowAttempt => format!(
+            "the delay of policy {policy} is not below the attempt timeout ({attempt:?}), so it never \
+             hedges; use a shorter delay"
+        ),
+        other => format!("policy {policy} does not fit the settings: {other:?}"),
     }
 }

@@ -79,7 +79,7 @@ pub use id::{CopyId, GroupId, QueryId, ServerId};
 pub use levels::Levels;
 pub use order::Avoid;
 pub use outcome::{Fault, GRPC_CODES, Outcome, OutcomeTable, STATUSES};
-pub use policy::{Driver, Policy, PolicyError};
+pub use policy::{Driver, Misfit, Policy, PolicyError, Settings};
 pub use servers::ServerView;
 pub use time::{NEVER_NS, Timestamp};
 pub use tuning::Tuning;

@@ -25,7 +25,7 @@ async fn what_would_be_inert_or_wrong_is_not_built() {
         (all().policy(policy("laedge")).build().unwrap_err(), ".slots("),
         (all().slots(1).policy(policy("laedge:cc")).build().unwrap_err(), "Cancel::OnDrop"),
         (all().policy(policy("naive")).build().unwrap_err(), "budget"),
-        (all().policy(policy("das")).build().unwrap_err(), "stage"),
+        (all().cancellation(Cancel::OnDrop).policy(policy("das")).build().unwrap_err(), "stage"),
         (all().policy(policy("prequal")).build().unwrap_err(), ".probe("),
         (all().slots(4).policy(policy("bounded:2")).build().unwrap_err(), "slots"),
         (all().hedge_budget(1.5).build().unwrap_err(), "hedge_budget"),

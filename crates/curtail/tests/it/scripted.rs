@@ -103,8 +103,9 @@ impl<R: Send + 'static> Service<R> for Server {
     fn call(&mut self, _: R) -> Self::Future {
         *self.received.lock().unwrap() += 1;
         let act = self.next(false);
-        let mut on_drop = OnDrop(Some(Arc::clone(&self.abandoned)));
+        let on_drop = OnDrop(Some(Arc::clone(&self.abandoned)));
         Box::pin(async move {
+            let mut on_drop = on_drop;
             let result = match act {
                 Act::Respond(ms) => {
                     tokio::time::sleep(Duration::from_millis(ms)).await; // tidy: real time (it is paused)

@@ -43,6 +43,7 @@ pub static LAEDGE: Descriptor<NewHedge> = Descriptor {
     about: "a second copy of the oldest query whenever a server is idle",
     needs: |of| Needs { cancellation: of.form != PLAIN, ..NEEDS },
     builds: NewHedge {
+        fills_idle_slots: |_| true,
         simulation_cost: |of| if of.form == PREEMPTIVE { 3.5 } else { 2.5 },
         ..NewHedge::pull(|of, site| Box::new(Laedge::named(of, site)))
     },
@@ -57,6 +58,7 @@ pub static IDEALIZED: Descriptor<NewHedge> = Descriptor {
     needs: |_| Needs { cancellation: true, forecasts: true, ..NEEDS },
     builds: NewHedge {
         simulator_only: Some("needs to know when each copy will end"),
+        fills_idle_slots: |_| true,
         simulation_cost: |_| 4.5,
         ..NewHedge::pull(|_, site| Box::new(Laedge::new(PREEMPTIVE, site, Oracle)))
     },

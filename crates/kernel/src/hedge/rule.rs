@@ -40,6 +40,9 @@ pub struct NewHedge {
     pub slotless: fn(&Arguments) -> bool,
     /// The number of copies of every query that run to their ends, at any load.
     pub copies: AllCopies,
+    /// Whether its duplicates only fill slots that would otherwise be idle, at any load. If so, the
+    /// default hedge budget does not limit them.
+    pub fills_idle_slots: fn(&Arguments) -> bool,
     /// What to use if servers cannot stop copies.
     pub without_cancellation: &'static str,
     /// Why the policy cannot run on real servers: text that follows its name in a message. It is
@@ -70,6 +73,7 @@ impl NewHedge {
             pick: &RANDOM,
             slotless: |_| false,
             copies: AllCopies::One,
+            fills_idle_slots: |_| false,
             without_cancellation: "a policy without :cc and +pc",
             simulator_only: None,
             simulation_cost: |_| 1.0,

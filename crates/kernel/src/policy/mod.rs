@@ -8,9 +8,11 @@
 
 mod build;
 mod names;
+mod settings;
 
 pub use build::Driver;
 pub use names::PolicyError;
+pub use settings::{Misfit, Settings};
 
 use alloc::boxed::Box;
 

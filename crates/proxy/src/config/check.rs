@@ -20,6 +20,22 @@ pub(super) fn fraction<const PERCENT: u32>(
     checked.unwrap_or_default()
 }
 
+/// Checks a fraction whose default depends on other keys. `None` if it is not set.
+pub(super) fn optional_fraction(
+    report: &mut Report<'_>,
+    key: &str,
+    given: Option<&Given<Fraction<0>>>,
+    example: &str,
+) -> Option<f64> {
+    let given = given?;
+    let checked = given.get().checked();
+    if checked.is_none() {
+        let fix = format!("use a fraction from 0 to 1; {example}");
+        report.error(&given.span(), &format!("{key} is out of range"), &fix);
+    }
+    Some(checked.unwrap_or_default())
+}
+
 /// Checks that a number, such as a rate or a weight, is finite and at least `least`.
 pub(super) fn rate(
     report: &mut Report<'_>,

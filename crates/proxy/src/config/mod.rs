@@ -98,5 +98,6 @@ fn without_null(schema: &mut Schema) {
 
 #[cfg(test)]
 mod manual;
+mod misfits;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Notes for operators about how the policies treat the services. They do not mean that anything is
 //! wrong. `--check` prints them, and the proxy logs them when it starts.
 
-use curtail_kernel::hedge::{LAEDGE, Version};
+use curtail_kernel::hedge::Version;
 use curtail_kernel::{Limits, Policy};
 
 use super::model::{Cancel, Service};
@@ -96,8 +96,7 @@ fn nothing_idempotent(service: &Service) -> Option<String> {
 /// A budget of zero causes a warning instead.
 fn budgeted(service: &Service) -> Option<String> {
     let Service { name, policy, limits: Limits { hedge_budget, .. }, .. } = service;
-    let many = policy.has(&LAEDGE) || policy.rescues() == Some(Version::Preempt);
-    (many && *hedge_budget > 0.0 && *hedge_budget < 1.0).then(|| {
+    (policy.fills_idle_slots() && *hedge_budget > 0.0 && *hedge_budget < 1.0).then(|| {
         format!(
             "service {name:?} ({policy}) may send second copies of {:.0} % of the queries \
              (hedge_budget = {hedge_budget}), so it is not the policy that curtail sim runs; set \

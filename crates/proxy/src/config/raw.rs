@@ -337,8 +337,10 @@ pub(super) struct Service {
     /// start.
     pub(super) retry_budget: Key<Fraction<10>>,
     /// Duplicates permitted per arriving query, as a fraction. 32 are available from the start, and
-    /// 1 means no limit. A query gets no duplicate while the budget is exhausted.
-    pub(super) hedge_budget: Key<Fraction<20>>,
+    /// 1 means no limit. A query gets no duplicate while the budget is exhausted. If left out, 1 for
+    /// policies whose duplicates only fill idle slots (`laedge`, `rescue:preempt`), and 0.2 otherwise.
+    #[schemars(extend("default" = 0.2))]
+    pub(super) hedge_budget: Maybe<Fraction<0>>,
     /// Allows the policies `naive` and `clone`, which double every query and have no budget.
     pub(super) unsafe_baseline: bool,
     /// Whether the replicas run a stage, which serves requests with `priority: u=7` only while no

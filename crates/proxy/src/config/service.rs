@@ -3,18 +3,13 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use curtail_config::{AutoOr, Given, OrFalse, Report, closest, each};
-use curtail_kernel::{Limits, Policy, PolicyError, Tuning};
+use curtail_config::{AutoOr, Given, Key, OrFalse, Report, closest, each};
+use curtail_kernel::{Limits, Policy, PolicyError, Settings, Tuning};
 use curtail_runtime::http::{Commit, Health, Probe};
 
-use super::model::{Cancel, FlowRole, Route, Service, Throttle};
-use super::{check, flow, raw, shards, tls, tunnels, upstream};
+use super::model::{Cancel, Route, Service, Throttle};
+use super::{check, flow, misfits, raw, shards, tls, tunnels, upstream};
 use crate::cost::Cost;
-
-/// Default policies: one for services that set `slots`, and one for those that do not. These
-/// policies need no tuning. `cancel` determines which version of them is used.
-const POLICY: Policy = Policy::RESCUE;
-const POLICY_WITHOUT_SLOTS: Policy = Policy::RESCUE_WITHOUT_SLOTS;
 
 /// Resolves one service. `at` is the span of the service's table.
 pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report<'_>) -> Service {
@@ -22,15 +17,20 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
     // The specification of gRPC says that a server learns of a cancellation.
     let usual = if upstream::is_grpc(raw) { Cancel::Reset } else { Cancel::None };
     let cancel = raw.cancel.as_ref().map_or(usual, |given| *given.get());
-    let policy = policy(raw, cancel, report);
-    let draft = Draft { raw, at, policy, cancel };
+    let named = policy(raw, report);
+    // After an error, the other keys are checked for a policy that needs none of them.
+    let policy = named.unwrap_or(Policy::LEAST_OUTSTANDING);
+    let draft = Draft { raw, policy };
     let shards::Resolved { servers, shards } = shards::resolve(raw, at, report);
     let routes = draft.routes(report);
     let idempotent_methods = idempotent_methods(raw, report);
     let may_retry = shards.iter().any(|shard| shard.replicas.len() > 1)
         && routes.iter().any(|route| route.may_repeat(&idempotent_methods));
-    let limits = draft.limits(may_retry, report);
-    draft.check_timeouts(&limits, report);
+    let settings = draft.settings(cancel, may_retry, report);
+    let limits = draft.limits(&settings, report);
+    if let Some(policy) = named {
+        misfits::report(raw, at, policy, &settings, report);
+    }
     let protocol = (*raw.protocol.get()).into();
     Service {
         throttle: throttle(raw, servers.len(), report),
@@ -63,6 +63,11 @@ pub(super) fn resolve(raw: &raw::Service, at: &Range<usize>, report: &mut Report
     }
 }
 
+/// Returns the value of a key that is set.
+fn set<T>(key: &Key<T>) -> Option<&T> {
+    key.span().map(|_| key.get())
+}
+
 /// Resolves how many concurrent requests the stage in front of a replica sends to it.
 fn throttle(raw: &raw::Service, servers: usize, report: &mut Report<'_>) -> Option<Throttle> {
     let given = raw.throttle.as_ref()?;
@@ -76,87 +81,23 @@ fn throttle(raw: &raw::Service, servers: usize, report: &mut Report<'_>) -> Opti
     })
 }
 
-fn policy(raw: &raw::Service, cancel: Cancel, report: &mut Report<'_>) -> Policy {
-    let fallback = Policy::LEAST_OUTSTANDING;
-    let Some(given) = &raw.policy else {
-        return if raw.slots.is_some() { POLICY } else { POLICY_WITHOUT_SLOTS };
-    };
-    let at = given.span();
+/// Resolves the policy. `None` after an error.
+fn policy(raw: &raw::Service, report: &mut Report<'_>) -> Option<Policy> {
+    let slots = raw.slots.as_ref().map(|given| given.get().get());
+    let Some(given) = &raw.policy else { return Some(Policy::usual(slots)) };
     let policy = match Policy::parse(given.get(), None) {
         Ok(policy) => policy,
         Err(why) => {
             no_policy(given, &why, report);
-            return fallback;
+            return None;
         }
     };
     if let Some(why) = policy.simulator_only() {
         let fix = format!("use laedge here, and {policy} in curtail sim");
-        report.error(&at, &format!("policy {why}"), &fix);
-        return fallback;
+        report.error(&given.span(), &format!("policy {why}"), &fix);
+        return None;
     }
-    if policy.needs_cancellation() && cancel == Cancel::None {
-        let wrong = "policy cancels copies, but with cancel = \"none\" the replicas continue to \
-                     work on them";
-        let other = policy.hedge().map(|hedge| hedge.of.builds.without_cancellation);
-        let other = other.unwrap_or_default();
-        let fix = format!(
-            "set cancel = \"reset\" if the replicas stop when a connection is reset, or use {other}"
-        );
-        report.error(&at, wrong, &fix);
-    }
-    if policy.has_priorities() {
-        if !raw.stage {
-            let wrong = "policy sends every query twice, which is safe only if the replicas serve \
-                         requests with \"priority: u=7\" last";
-            let fix = "run a stage in front of them and set stage = true, or use rescue";
-            report.error(&at, wrong, fix);
-        }
-        if policy.pulls() {
-            let wrong = "policy queues duplicates at the replicas, where they would fill a gate \
-                         of slots or a bound";
-            report.error(&at, wrong, &format!("remove {}", policy.gate()));
-        }
-    }
-    let is_unsafe = !policy.is_budgeted() && !policy.has_priorities();
-    if is_unsafe && !raw.unsafe_baseline {
-        let wrong = "policy sends two or more copies of every query, without a budget";
-        let fix = "use delayed:D or rescue, or add unsafe_baseline = true to measure it";
-        report.error(&at, wrong, fix);
-    }
-    slots_fit(raw, &at, policy, report);
-    let slots = raw.slots.as_ref().map_or(1, |given| given.get().get());
-    if let Some(n) = policy.bound()
-        && n < slots
-    {
-        let wrong = format!("policy has a bound of {n}, below the replicas' {slots} slots");
-        report.error(&at, &wrong, &format!("use a bound of at least {slots}, or fewer slots"));
-    }
-    policy
-}
-
-/// Checks `slots`. Policies that keep queries in the proxy need the number of slots, and other
-/// policies do not use it.
-fn slots_fit(raw: &raw::Service, at: &Range<usize>, policy: Policy, report: &mut Report<'_>) {
-    let is_ingress = raw.flow.as_ref().is_some_and(|given| *given.get() == FlowRole::Ingress);
-    match &raw.slots {
-        None if policy.pulls() => {
-            let wrong = "policy keeps queries in the proxy until a replica has a free slot, so it needs the number of slots";
-            let add = "add slots = N, the number of queries that a replica serves at once";
-            let without = match policy.rescues() {
-                None if !policy.hedges() => ", or use \"least-outstanding\", which needs none",
-                Some(_) => ", or use \"rescue+least-outstanding\", which needs none",
-                None => "",
-            };
-            report.missing(at, wrong, &format!("{add}{without}"));
-        }
-        // A sidecar uses the slots for admission, regardless of the policy.
-        Some(given) if !policy.pulls() && !is_ingress => {
-            let of = "policies that keep queries in the proxy";
-            let wrong = format!("slots is for {of}, and {policy} ignores it");
-            report.warn(&given.span(), &wrong, "remove it, or use rescue");
-        }
-        _ => {}
-    }
+    Some(policy)
 }
 
 fn no_policy(given: &Given<String>, error: &PolicyError, report: &mut Report<'_>) {
@@ -199,26 +140,42 @@ fn no_policy(given: &Given<String>, error: &PolicyError, report: &mut Report<'_>
 /// A service whose policy is known.
 struct Draft<'r> {
     raw: &'r raw::Service,
-    /// The span of the service's table.
-    at: &'r Range<usize>,
     policy: Policy,
-    cancel: Cancel,
 }
 
 impl Draft<'_> {
-    /// Resolves the limits of the service's cells. `may_retry` states whether there is a replica for
-    /// a retry of some request.
-    fn limits(&self, may_retry: bool, report: &mut Report<'_>) -> Limits {
-        let (raw, default) = (self.raw, Limits::default());
+    /// Resolves what the configuration sets. `may_retry` states whether there is a replica for a retry
+    /// of some request.
+    fn settings(&self, cancel: Cancel, may_retry: bool, report: &mut Report<'_>) -> Settings {
+        let raw = self.raw;
         let retry = "0.1 is one retry per ten queries";
-        let retry_budget = check::fraction(report, "retry_budget", &raw.retry_budget, retry);
         let hedge = "0.2 is one duplicate per five queries";
-        let hedge_budget = check::fraction(report, "hedge_budget", &raw.hedge_budget, hedge);
         let rescue = "0.02 is one lost rescue per fifty queries";
         let rescue_budget = check::fraction(report, "rescue_budget", &raw.rescue_budget, rescue);
+        let retry_budget = check::fraction(report, "retry_budget", &raw.retry_budget, retry);
+        let hedge_budget =
+            check::optional_fraction(report, "hedge_budget", raw.hedge_budget.as_ref(), hedge);
+        Settings {
+            slots: raw.slots.as_ref().map(|given| given.get().get()),
+            cancel: cancel == Cancel::Reset,
+            may_retry,
+            timeout_ns: Some(raw.timeout.ns()),
+            attempt_timeout_ns: raw.attempt_timeout.as_ref().map(|given| given.get().ns()),
+            cancel_timeout_ns: set(&raw.cancel_timeout).map(|time| time.ns()),
+            retry_budget: Some(retry_budget),
+            hedge_budget,
+            rescue_budget: set(&raw.rescue_budget).map(|_| rescue_budget),
+            has_stage: raw.stage,
+            has_probe: raw.probe.is_some(),
+            allows_unbudgeted: raw.unsafe_baseline,
+        }
+    }
+
+    /// Resolves the limits of the service's cells.
+    fn limits(&self, settings: &Settings, report: &mut Report<'_>) -> Limits {
+        let raw = self.raw;
         let half = "0.5 lets half of the replicas be ejected";
         let max_ejected = check::fraction(report, "max_ejected", &raw.max_ejected, half);
-        self.check_budgets(hedge_budget, rescue_budget, report);
         let (ejection, longest) = (raw.ejection_time.get().ns(), raw.max_ejection_time.get().ns());
         if let Some(at) = raw.max_ejection_time.span().or(raw.ejection_time.span())
             && ejection > longest
@@ -230,109 +187,25 @@ impl Draft<'_> {
         if let Some(at) = raw.clients.span().filter(|_| clients > 1) {
             self.warn_unused(&at, "clients", "c3", self.policy.needs().clients, report);
         }
-        let whole = raw.timeout.ns();
-        // Half of the time is left for a retry. If there is none, an earlier timeout only causes
-        // errors.
-        let usual = if may_retry && retry_budget > 0.0 { whole - whole / 2 } else { whole };
-        let attempt = raw.attempt_timeout.as_ref().map_or(usual, |given| given.get().ns());
-        let silent = raw.cancel_timeout.get().ns();
-        let is_usual = raw.cancel_timeout.span().is_none() && self.cancel == Cancel::None;
+        let derived = self.policy.limits(settings);
         Limits {
             max_outstanding: raw.max_outstanding.get(),
             queue: raw.queue.get(),
-            timeout_ns: whole,
-            attempt_timeout_ns: attempt,
-            cancel_timeout_ns: if is_usual { silent.max(attempt) } else { silent },
-            cancel: self.cancel == Cancel::Reset,
-            retry_budget,
-            // If the budget is zero, there are no tokens at the start either.
-            retry_reserve: if retry_budget > 0.0 { default.retry_reserve } else { 0 },
-            hedge_budget,
-            hedge_burst: if hedge_budget > 0.0 { default.hedge_burst } else { 0 },
-            rescue_budget,
             eject_after: raw.eject_after.get(),
             eject_after_refusals: raw.eject_after_refusals.get(),
             retry_after_max_ns: raw.max_retry_after.ns(),
             max_ejected,
             ejection_ns: ejection,
             ejection_max_ns: longest,
-            tuning: Tuning { clients, ..default.tuning },
-            ..default
-        }
-    }
-
-    /// Warns about budgets that contradict each other or the policy. Rescues spend from both, so the
-    /// smaller one limits them.
-    fn check_budgets(&self, hedge: f64, rescue: f64, report: &mut Report<'_>) {
-        let rescues = self.policy.rescues().is_some();
-        let (hedge_at, rescue_at) = (self.raw.hedge_budget.span(), self.raw.rescue_budget.span());
-        if let Some(at) = &rescue_at {
-            self.warn_unused(at, "rescue_budget", "rescue", rescues, report);
-        }
-        if let Some(at) = rescue_at.as_ref().filter(|_| rescue == 0.0 && rescues) {
-            let wrong = "without a rescue_budget the policy explores nothing, so it learns and \
-                         rescues nothing";
-            report.warn(at, wrong, "set it above 0, or use psq");
-        }
-        let spends = self.policy.hedges() && self.policy.is_budgeted();
-        if let Some(at) = hedge_at.as_ref().filter(|_| spends && hedge == 0.0) {
-            let wrong = "without a hedge_budget no second copies are sent";
-            let fix =
-                "set it above 0, or use a policy without second copies, like least-outstanding";
-            report.warn(at, wrong, fix);
-        } else if let Some(at) = hedge_at.or(rescue_at).filter(|_| rescues && hedge < rescue) {
-            let wrong = format!(
-                "hedge_budget ({hedge}) is below rescue_budget ({rescue}), and rescues spend from \
-                 both"
-            );
-            report.warn(&at, &wrong, "set hedge_budget to at least rescue_budget");
-        }
-    }
-
-    /// Checks the timeouts against each other.
-    fn check_timeouts(&self, limits: &Limits, report: &mut Report<'_>) {
-        let spans = [limits.timeout_ns, limits.attempt_timeout_ns, limits.cancel_timeout_ns];
-        let [whole, attempt, silent] = spans.map(Duration::from_nanos);
-        if let Some(given) = self.raw.attempt_timeout.as_ref().filter(|_| whole <= attempt) {
-            let wrong = format!(
-                "the request's timeout ({whole:?}) is not longer than attempt_timeout \
-                 ({attempt:?}), so a copy that hangs is never retried"
-            );
-            report.warn(&given.span(), &wrong, "set timeout to at least twice attempt_timeout");
-        }
-        // A replica that stops when it is cancelled is never silent for long.
-        let is_short = !limits.cancel && silent < attempt;
-        if let Some(at) = self.raw.cancel_timeout.span().filter(|_| is_short) {
-            let wrong = format!(
-                "cancel_timeout ({silent:?}) is shorter than attempt_timeout ({attempt:?}), so a \
-                 replica that still works on a slow request gets another one"
-            );
-            report.warn(&at, &wrong, "set cancel_timeout to at least attempt_timeout");
-        }
-        if let Some(delay_ns) = self.policy.delay_ns()
-            && Duration::from_nanos(delay_ns) >= attempt
-            && let Some(given) = &self.raw.policy
-        {
-            let wrong = format!(
-                "the delay is not below attempt_timeout ({attempt:?}), so the policy never hedges"
-            );
-            report.warn(&given.span(), &wrong, "use a shorter delay");
+            tuning: Tuning { clients, ..derived.tuning },
+            ..derived
         }
     }
 
     /// Resolves the path of the load probes.
     fn probe(&self, report: &mut Report<'_>) -> Option<String> {
         let probes = self.policy.needs().probes;
-        let Some(given) = &self.raw.probe else {
-            if probes {
-                let wrong = "the policy prequal sends probes and needs a path for them";
-                let fix = "add probe = \"/load\", a path whose response reports \
-                           named_metrics.in_flight and named_metrics.latency_ms in the header \
-                           endpoint-load-metrics";
-                report.missing(self.at, wrong, fix);
-            }
-            return None;
-        };
+        let given = self.raw.probe.as_ref()?;
         check::path(report, "probe", given, true);
         self.warn_unused(&given.span(), "probe", "prequal", probes, report);
         Some(given.get().clone()).filter(|_| probes)

@@ -103,6 +103,7 @@ pub static RESCUE: Descriptor<NewHedge> = Descriptor {
         },
         slotless: |of| version(of) != Version::Preempt,
         without_cancellation: "rescue",
+        fills_idle_slots: |of| version(of) == Version::Preempt,
         simulation_cost: |_| 3.5,
         ..NewHedge::pull(|of, site| Box::new(Rescue::named(of, site)))
     },
