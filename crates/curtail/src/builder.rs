@@ -10,6 +10,7 @@ use curtail_runtime::{CopyContext, Head, ServiceBuilder, Timers};
 use futures_util::FutureExt as _;
 use tokio::task::JoinSet;
 
+use crate::health::{self, Health};
 use crate::service::{Curtail, Shared};
 use crate::transport::{Carried, Handlers, Load, Occupant, Replica, Replicas};
 
@@ -97,6 +98,7 @@ pub struct Builder<S: Replica<R>, R: Send + 'static> {
     has_stage: bool,
     seed: u64,
     timers: Option<Timers>,
+    health: Option<Health<S>>,
     handlers: Handlers<S, R>,
     is_classified: bool,
     states_repeats: bool,
@@ -130,6 +132,7 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
             has_stage: false,
             seed: 0,
             timers: None,
+            health: None,
             handlers: Handlers::new(),
             is_classified: false,
             states_repeats: false,
@@ -314,6 +317,21 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
         self
     }
 
+    /// Checks the health of each server at this interval. `check` returns whether the server is healthy,
+    /// and must do so within twice the interval. Two failed checks in a row take a server out, and a
+    /// successful one restores it.
+    ///
+    /// Without this, a server that was ejected because its copies failed gets queries again after a
+    /// while: one second at first, and up to a minute if it keeps failing.
+    #[must_use]
+    pub fn health<F, T>(self, interval: Duration, check: F) -> Self
+    where
+        F: Fn(S) -> T + Send + Sync + 'static,
+        T: Future<Output = bool> + Send + 'static,
+    {
+        Self { health: Some(Health::new(interval, check)), ..self }
+    }
+
     /// Carries task-locals of a query's caller to its copies, which may outlive the caller's task.
     /// `capture` runs when a query is sent. What it returns runs each poll of the query's copies. The
     /// `tracing` span of the caller is always carried.
@@ -351,7 +369,7 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
         let policy = self.policy.unwrap_or(Policy::usual(self.slots));
         self.check(&policy)?;
         let limits = self.limits(&policy)?;
-        let Self { shards, slots, seed, timers, handlers, .. } = self;
+        let Self { shards, slots, seed, timers, health, handlers, .. } = self;
         let (handlers, slots) = (Arc::new(handlers), slots.unwrap_or(1));
         let timers = timers.unwrap_or_else(Timers::precise);
         let mut running = ServiceBuilder::new(policy, limits, timers, seed);
@@ -364,7 +382,11 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
             names.push(name.into());
         }
         tracing::info!(%policy, cancel = limits.cancel, shards = names.len(), "built a service");
-        let (running, background) = (running.start(), JoinSet::new());
+        let (running, mut background) = (running.start(), JoinSet::new());
+        let health = Arc::new(health.unwrap_or_default());
+        for cell in running.cells() {
+            health::watch(cell, &health, &mut background);
+        }
         let shared = Shared { running, names, handlers, policy, limits, _background: background };
         Ok(Curtail(Arc::new(shared)))
     }

@@ -42,6 +42,7 @@
 
 mod builder;
 mod error;
+mod health;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod outcome;

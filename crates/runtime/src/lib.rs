@@ -11,6 +11,7 @@
 //!
 //! - [`Transport`]: sends copies to servers.
 //! - [`Service`]: the cells with the same policy, and what they learn from each other.
+//! - [`health`]: checks of the health of servers.
 //! - [`http`]: the transport of the proxy, HTTP/1.1 over pooled connections.
 //! - [`Cell`]: the driver. [`Cell::server_up`] and the methods after it are for health checks.
 //! - [`Observer`]: receives events for metrics.
@@ -62,6 +63,7 @@ mod clock;
 mod copy;
 mod drive;
 mod failure;
+pub mod health;
 pub mod http;
 mod inner;
 mod learning;

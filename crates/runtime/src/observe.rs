@@ -53,6 +53,9 @@ pub enum ProbeFailure {
     /// The server's health service responded with a status other than SERVING.
     #[error("grpc.health.v1 does not report SERVING")]
     NotServing,
+    /// A check of one's own failed.
+    #[error("the health check failed")]
+    Check,
 }
 
 impl ProbeFailure {
@@ -62,7 +65,9 @@ impl ProbeFailure {
         match self {
             Self::Failed(why) => why.cause(),
             Self::Silent => Cause::Silent,
-            Self::Status(_) | Self::GrpcStatus(_) | Self::NotServing => Cause::BadStatus,
+            Self::Status(_) | Self::GrpcStatus(_) | Self::NotServing | Self::Check => {
+                Cause::BadStatus
+            }
         }
     }
 

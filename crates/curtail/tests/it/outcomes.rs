@@ -1,5 +1,9 @@
 //! The outcomes of responses decide which servers get traffic and what the caller gets.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use curtail::{Fault, Outcome, Query};
 
 use crate::scripted::{Act, Broken, Server, builder};
@@ -41,4 +45,49 @@ async fn the_last_bad_response_is_returned_if_there_is_no_better_one() {
     let first = error.errors.into_iter().next().unwrap();
     assert_eq!((first.shard(), first.server()), ("a", Some("a0")));
     assert_eq!(first.into_response::<&'static str>(), Some("refused"));
+}
+
+/// A server that was ejected would otherwise be out for ever.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_has_recovered_returns_without_a_health_check() {
+    let acts: Vec<_> = (0..5).map(|_| Act::Refuse).chain([Act::Respond(1)]).collect();
+    let (bad, good) = (Server::new(&acts), Server::new(&[Act::Respond(1)]));
+    let service = builder::<String>(&[&bad, &good])
+        .policy("round-robin".parse().unwrap())
+        .classify(classify)
+        .build()
+        .unwrap();
+    let shard = service.shard("a");
+    while shard.servers()[0].up {
+        shard.query(Query::idempotent("x".to_owned())).await.unwrap();
+    }
+    assert_eq!(bad.received(), 5);
+    tokio::time::sleep(Duration::from_secs(2)).await; // tidy: real time (it is paused)
+    for _ in 0..10 {
+        shard.query(Query::idempotent("x".to_owned())).await.unwrap();
+    }
+    assert!(bad.received() > 8, "{}", bad.received());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_health_check_of_ones_own_takes_a_server_out_and_restores_it() {
+    let healthy = Arc::new(AtomicBool::new(false));
+    let servers = [Server::new(&[Act::Respond(1)]), Server::new(&[Act::Respond(1)])];
+    let (is_healthy, sick) = (Arc::clone(&healthy), servers[0].clone());
+    let service = builder::<String>(&[&servers[0], &servers[1]])
+        .policy("round-robin".parse().unwrap())
+        .classify(classify)
+        .health(Duration::from_millis(100), move |server: Server| {
+            let is_fine = !server.is(&sick) || is_healthy.load(Ordering::Relaxed);
+            async move { is_fine }
+        })
+        .build()
+        .unwrap();
+    let shard = service.shard("a");
+    let up = || shard.servers().iter().map(|server| server.up).collect::<Vec<_>>();
+    tokio::time::sleep(Duration::from_millis(350)).await; // tidy: real time (it is paused)
+    assert_eq!(up(), [false, true]);
+    healthy.store(true, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_millis(150)).await; // tidy: real time (it is paused)
+    assert_eq!(up(), [true, true]);
 }

@@ -55,6 +55,11 @@ impl Server {
         Self { acts, received: Arc::default(), abandoned: Arc::default() }
     }
 
+    /// Whether both are the same server.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.acts, &other.acts)
+    }
+
     /// The number of requests that it has received.
     pub(crate) fn received(&self) -> u32 {
         *self.received.lock().unwrap()

@@ -1,8 +1,4 @@
-//! Probes a server. Failed probes eject it, and successful ones restore it.
-//!
-//! An ejected server receives only probes. The kernel also ejects servers when their copies fail.
-//! Even without active checks, probes are therefore needed to find out whether such a server has
-//! recovered.
+//! Probes the health of a server over HTTP.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -10,13 +6,14 @@ use std::time::Duration;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use curtail_kernel::{Outcome, ServerId};
 use prost::Message as _;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::message::Request;
 use super::upstream::Upstream;
 use super::{Http, grpc};
 use crate::cell::Cell;
 use crate::failure::Failure;
+use crate::health::{self, Check};
 use crate::observe::ProbeFailure;
 
 /// How a server is probed.
@@ -54,52 +51,23 @@ impl Default for Health {
 /// Maximum size of the response to a probe. The connection of a longer one is reset.
 const PROBE_BYTES_MAX: usize = 64 << 10;
 
-/// Probes in a row that must fail.
-const FAILURES: u32 = 2;
-
 /// Probes a server of a cell until the future is dropped.
 pub async fn watch(cell: Cell<Http>, server: ServerId, health: Health) {
-    let mut failures = 0;
-    loop {
-        sleep(health.interval).await;
-        cell.transport().upstream(server).close_old();
-        let up = cell.look(|core| core.server(server).up);
-        if up && health.probe == Probe::Connect {
-            continue;
-        }
-        match probe(&cell, server, &health).await {
-            Ok(()) => {
-                failures = 0;
-                if !up {
-                    cell.server_up(server);
-                }
+    let check = |up| {
+        let (cell, health) = (&cell, &health);
+        async move {
+            cell.transport().upstream(server).close_old();
+            if up && health.probe == Probe::Connect {
+                return Check::Unknown;
             }
-            // Twice in a row takes a server out; where nothing listens, once is enough.
-            Err(Some(why)) => {
-                cell.probe_failed(server, why);
-                failures = if why.is_unreachable() { FAILURES } else { failures.saturating_add(1) };
-                if failures >= FAILURES {
-                    eject(&cell, server, why);
-                }
+            match probe(cell, server, health).await {
+                Ok(()) => Check::Passed,
+                Err(Some(why)) => Check::Failed(why),
+                Err(None) => Check::Unknown,
             }
-            Err(None) => {}
         }
-    }
-}
-
-/// The server gets no new copies. Those with a waiting client may still end well: it may have
-/// stopped listening in order to finish what it has, or be too busy for a probe. The others hold
-/// slots of a machine that does not even respond to probes; they are lost, or it could not be used when
-/// it returns.
-fn eject(cell: &Cell<Http>, server: ServerId, why: ProbeFailure) {
-    cell.fails_probes(server, why);
-    let (holds, awaited) =
-        cell.look(|core| (core.server(server).outstanding > 0, core.is_awaited(server)));
-    if holds && !awaited {
-        cell.server_down(server);
-        // Its copies are lost, but in an all-bad group it is still one that may be tried.
-        cell.fails_probes(server, why);
-    }
+    };
+    health::watch(cell.clone(), server, health.interval, check).await;
 }
 
 /// `Err(None)`: it could not be sent, for a reason on this side, which says nothing about the server.
