@@ -12,10 +12,10 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::{RawQuery, State};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use ::axum::Router;
+use ::axum::extract::{RawQuery, State};
+use ::axum::response::{IntoResponse, Response};
+use ::axum::routing::get;
 use curtail::{BoxError, Cancel, Curtail, ErrorKind, Fault, Outcome, Query};
 use http::StatusCode;
 use tokio::net::TcpListener;
@@ -28,15 +28,22 @@ type Search = Curtail<Client, String>;
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
+    println!("listening on http://{}", serve("127.0.0.1:3000").await?);
+    std::future::pending().await
+}
+
+/// Starts two replicas and the root, and returns the address of the root.
+pub(crate) async fn serve(listen: &str) -> Result<SocketAddr, BoxError> {
     let replicas = [replica().await?, replica().await?];
-    let listener = TcpListener::bind("127.0.0.1:3000").await?;
-    println!("listening on http://{}", listener.local_addr()?);
-    axum::serve(listener, root(replicas)?).await?;
-    Ok(())
+    let listener = TcpListener::bind(listen).await?;
+    let address = listener.local_addr()?;
+    let root = root(replicas)?;
+    tokio::spawn(async move { ::axum::serve(listener, root).await });
+    Ok(address)
 }
 
 /// Returns the root over these replicas.
-pub(crate) fn root(replicas: [SocketAddr; 2]) -> Result<Router, BoxError> {
+fn root(replicas: [SocketAddr; 2]) -> Result<Router, BoxError> {
     let client = reqwest::Client::new();
     let servers = replicas.map(|at| (at.to_string(), connect(&client, at)));
     // Without `slots`, the default policy is rescue+least-outstanding.
@@ -113,7 +120,7 @@ async fn replica() -> std::io::Result<SocketAddr> {
         "ten results\n"
     });
     tokio::spawn(
-        async move { axum::serve(listener, Router::new().route("/search", search)).await },
+        async move { ::axum::serve(listener, Router::new().route("/search", search)).await },
     );
     Ok(address)
 }

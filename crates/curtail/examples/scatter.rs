@@ -5,14 +5,13 @@
 //! and prints the percentiles without second copies and with the policy `rescue`. The leaves are
 //! HTTP servers of this process, and they wait instead of working.
 
-use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use axum::Router;
-use axum::routing::get;
-use curtail::{BoxError, Cancel, Curtail, Instant, Policy, Replica, outcome};
+use ::axum::Router;
+use ::axum::routing::get;
+use curtail::{BoxError, Cancel, Curtail, Instant, Replica, outcome};
 use http::{Request, Response, Uri};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Bytes;
@@ -22,47 +21,64 @@ use hyper_util::rt::TokioExecutor;
 use tokio::net::TcpListener;
 use tokio::time::{interval, sleep};
 
-const REQUESTS: u64 = 3_000;
 /// The policy learns from the first requests, which are not measured.
-const WARM_UP: u64 = 1_000;
+const WARM_UP: usize = 1_000;
+const REQUESTS: usize = 3_000;
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
+async fn main() -> Result<(), BoxError> {
     println!("policy             p50 ms  p99 ms  copies per query  failed");
+    for Row { policy, took_ms, copies_per_query, failed } in run(WARM_UP, REQUESTS).await? {
+        let percentile = |p: usize| took_ms[(took_ms.len() - 1) * p / 100];
+        let (p50, p99) = (percentile(50), percentile(99));
+        println!("{policy:17}  {p50:6.1}  {p99:6.1}  {copies_per_query:16.3}  {failed:6}");
+    }
+    Ok(())
+}
+
+/// What was measured with a policy.
+#[derive(Debug)]
+pub(crate) struct Row {
+    policy: &'static str,
+    /// Sorted.
+    took_ms: Vec<f64>,
+    copies_per_query: f64,
+    pub(crate) failed: usize,
+}
+
+pub(crate) async fn run(warm_up: usize, requests: usize) -> Result<Vec<Row>, BoxError> {
+    let mut rows = Vec::new();
     for policy in ["least-outstanding", "rescue"] {
-        let [a, b, c] = [shard().await?, shard().await?, shard().await?];
+        let [[a0, a1], [b0, b1], [c0, c1]] = [shard().await?, shard().await?, shard().await?];
         let search = Curtail::builder()
-            .policy(policy.parse::<Policy>()?)
-            .shard("a", [("a0", leaf(a[0].clone())), ("a1", leaf(a[1].clone()))])
-            .shard("b", [("b0", leaf(b[0].clone())), ("b1", leaf(b[1].clone()))])
-            .shard("c", [("c0", leaf(c[0].clone())), ("c1", leaf(c[1].clone()))])
+            .policy(policy.parse()?)
+            .shard("a", [("a0", leaf(a0)), ("a1", leaf(a1))])
+            .shard("b", [("b0", leaf(b0)), ("b1", leaf(b1))])
+            .shard("c", [("c0", leaf(c0)), ("c1", leaf(c1))])
             .slots(4)
             .timeout(Duration::from_secs(2))
             .cancellation(Cancel::OnDrop)
             .classify(outcome::http)
             .repeatable(|r: &Request<()>| r.method().is_safe().then(|| r.clone()))
             .build()?;
-        let (mut took_ms, mut copies, mut failed) = (Vec::new(), 0, 0);
         // The latency of a request counts from the time at which it was due.
         let mut due = interval(Duration::from_millis(10));
         let mut open = Vec::new();
-        for number in 0..REQUESTS {
+        for number in 0..requests {
             let due = due.tick().await;
             let search = search.clone();
             open.push(tokio::spawn(async move {
                 let request = Request::get(format!("/search?q={number}")).body(())?;
-                let answers = search
-                    .scatter(request)
-                    .deadline(Instant::now() + Duration::from_secs(1))
-                    .at_least(2)
-                    .await?;
+                let deadline = Instant::now() + Duration::from_secs(1);
+                let answers = search.scatter(request).deadline(deadline).at_least(2).await?;
                 let copies: u32 = answers.answers.iter().map(|answer| answer.copies).sum();
                 Ok::<_, BoxError>((due.elapsed().as_secs_f64() * 1e3, copies))
             }));
         }
-        for (number, request) in (0..).zip(open) {
+        let (mut took_ms, mut copies, mut failed) = (Vec::new(), 0, 0);
+        for (number, request) in open.into_iter().enumerate() {
             match request.await? {
-                Ok(_) if number < WARM_UP => {}
+                Ok(_) if number < warm_up => {}
                 Ok((ms, sent)) => {
                     took_ms.push(ms);
                     copies += sent;
@@ -71,12 +87,10 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
             }
         }
         took_ms.sort_unstable_by(f64::total_cmp);
-        let percentile = |p: usize| took_ms[(took_ms.len() - 1) * p / 100];
-        let copies = f64::from(copies) / (3 * took_ms.len()) as f64;
-        let (p50, p99) = (percentile(50), percentile(99));
-        println!("{policy:17}  {p50:6.1}  {p99:6.1}  {copies:16.3}  {failed:6}");
+        let copies_per_query = f64::from(copies) / (3 * took_ms.len()) as f64;
+        rows.push(Row { policy, took_ms, copies_per_query, failed });
     }
-    Ok(())
+    Ok(rows)
 }
 
 /// A service that sends a request to a leaf, and reads the whole response.

@@ -5,12 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use curtail_kernel::{ConfigError, Feedback, Limits, Misfit, Outcome, Policy, Settings, Topology};
+use curtail_kernel::{ConfigError, Feedback, Limits, Outcome, Policy, Settings, Topology};
 use curtail_runtime::{CopyContext, Head, ServiceBuilder, Timers};
 use futures_util::FutureExt as _;
 use tokio::task::JoinSet;
 
 use crate::health::{self, Health};
+use crate::misfit::describe;
+use crate::observe::{Named, Observer};
 use crate::service::{Curtail, Shared};
 use crate::transport::{Carried, Handlers, Load, Occupant, Replica, Replicas};
 
@@ -99,6 +101,7 @@ pub struct Builder<S: Replica<R>, R: Send + 'static> {
     seed: u64,
     timers: Option<Timers>,
     health: Option<Health<S>>,
+    observer: Arc<dyn Observer>,
     handlers: Handlers<S, R>,
     is_classified: bool,
     states_repeats: bool,
@@ -133,6 +136,7 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
             seed: 0,
             timers: None,
             health: None,
+            observer: Arc::new(()),
             handlers: Handlers::new(),
             is_classified: false,
             states_repeats: false,
@@ -332,6 +336,13 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
         Self { health: Some(Health::new(interval, check)), ..self }
     }
 
+    /// Sets the observer of the service, for metrics. The features `metrics` and `opentelemetry` have
+    /// ready ones.
+    #[must_use]
+    pub fn observer(self, observer: impl Observer) -> Self {
+        Self { observer: Arc::new(observer), ..self }
+    }
+
     /// Carries task-locals of a query's caller to its copies, which may outlive the caller's task.
     /// `capture` runs when a query is sent. What it returns runs each poll of the query's copies. The
     /// `tracing` span of the caller is always carried.
@@ -369,7 +380,7 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
         let policy = self.policy.unwrap_or(Policy::usual(self.slots));
         self.check(&policy)?;
         let limits = self.limits(&policy)?;
-        let Self { shards, slots, seed, timers, health, handlers, .. } = self;
+        let Self { shards, slots, seed, timers, health, observer, handlers, .. } = self;
         let (handlers, slots) = (Arc::new(handlers), slots.unwrap_or(1));
         let timers = timers.unwrap_or_else(Timers::precise);
         let mut running = ServiceBuilder::new(policy, limits, timers, seed);
@@ -378,8 +389,11 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
             // A shard with four billion servers would not fit into memory.
             let topology = Topology::replicated(servers.len() as u32, slots);
             let replicas = Replicas::new(servers.into_iter().map(Some), Arc::clone(&handlers));
-            running.add(&topology, replicas, ())?;
-            names.push(name.into());
+            let name: Arc<str> = name.into();
+            let (shard, observer) = (Arc::clone(&name), Arc::clone(&observer));
+            let observer = Named { shard, replicas: replicas.share(), observer };
+            running.add(&topology, replicas, observer)?;
+            names.push(name);
         }
         tracing::info!(%policy, cancel = limits.cancel, shards = names.len(), "built a service");
         let (running, mut background) = (running.start(), JoinSet::new());
@@ -458,79 +472,5 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
             tracing::warn!("{why}");
         }
         Ok(limits)
-    }
-}
-
-/// Describes settings that do not fit, in terms of the builder.
-fn describe(misfit: Misfit, policy: &Policy, limits: &Limits) -> String {
-    let Limits { timeout_ns, attempt_timeout_ns, cancel_timeout_ns, .. } = *limits;
-    let [timeout, attempt, cancel] =
-        [timeout_ns, attempt_timeout_ns, cancel_timeout_ns].map(Duration::from_nanos);
-    match misfit {
-        Misfit::SimulatorOnly(why) => format!("policy {policy} {why}; use another policy"),
-        Misfit::NeedsCancellation(instead) => format!(
-            "policy {policy} stops copies, but servers continue to work on them; call \
-             .cancellation(Cancel::OnDrop) if they stop when the future of a request is dropped, or \
-             use {instead}"
-        ),
-        Misfit::NeedsStage => format!(
-            "policy {policy} sends every query twice, which is safe only if servers run a stage that \
-             serves duplicates last; call .staged() if they do, or use rescue"
-        ),
-        Misfit::PrioritiesBehind(gate) => format!(
-            "policy {policy} queues duplicates at the servers, where they would fill the slots; \
-             remove {gate}"
-        ),
-        Misfit::Unbudgeted => format!(
-            "policy {policy} sends two or more copies of every query, without a budget; use \
-             delayed:D or rescue"
-        ),
-        Misfit::NeedsSlots => format!(
-            "policy {policy} keeps queries in a queue until a server is free; call .slots(n) with the \
-             number of queries that a server serves at once, or use a policy like \
-             rescue+least-outstanding"
-        ),
-        Misfit::BoundBelowSlots { bound, slots } => format!(
-            "policy {policy} has a bound of {bound}, below the {slots} slots of a server; use a bound \
-             of at least {slots}"
-        ),
-        Misfit::NeedsProbe => format!(
-            "policy {policy} asks servers for their load; call .probe(|service| ...) with a function \
-             that does so"
-        ),
-        Misfit::SlotsUnused => {
-            format!(
-                "policy {policy} does not use the number of slots; remove .slots(n), or use rescue"
-            )
-        }
-        Misfit::RescueBudgetUnused => {
-            format!("policy {policy} does not use .rescue_budget(); remove it, or use rescue")
-        }
-        Misfit::NoRescueBudget => format!(
-            "without a rescue budget, policy {policy} explores nothing, so it learns and rescues \
-             nothing; set .rescue_budget() above 0, or use psq"
-        ),
-        Misfit::NoHedgeBudget => format!(
-            "without a hedge budget, policy {policy} sends no second copies; set .hedge_budget() \
-             above 0, or use a policy like least-outstanding"
-        ),
-        Misfit::HedgeBelowRescue { hedge, rescue } => format!(
-            "the hedge budget ({hedge}) is below the rescue budget ({rescue}), and rescues spend from \
-             both; set .hedge_budget() to at least {rescue}"
-        ),
-        Misfit::AttemptNotBelowTimeout => format!(
-            "the timeout ({timeout:?}) is not longer than the attempt timeout ({attempt:?}), so a copy \
-             that hangs is never retried; set .timeout() to at least twice that"
-        ),
-        Misfit::CancelBelowAttempt => format!(
-            "the cancel timeout ({cancel:?}) is shorter than the attempt timeout ({attempt:?}), so a \
-             server that still works on a slow request gets another one; set .cancel_timeout() to at \
-             least {attempt:?}"
-        ),
-        Misfit::DelayNotBelowAttempt => format!(
-            "the delay of policy {policy} is not below the attempt timeout ({attempt:?}), so it never \
-             hedges; use a shorter delay"
-        ),
-        other => format!("policy {policy} does not fit the settings: {other:?}"),
     }
 }

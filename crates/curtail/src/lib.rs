@@ -35,6 +35,7 @@
 //! - [`Curtail`]: the service. [`Curtail::scatter`] sends a request to all shards.
 //! - [`Shard`]: a tower service over the servers of one shard. [`Shard::query`] sends a [`Query`]
 //!   with a deadline and a cost of its own.
+//! - [`observe`]: metrics.
 //! - [`outcome`]: functions that judge responses.
 //! - [`http`]: bodies, relayed responses, and clients for gRPC.
 //! - [`CopyContext`]: what a copy knows about itself, for [`Builder::prepare`].
@@ -45,6 +46,8 @@ mod error;
 mod health;
 #[cfg(feature = "http")]
 pub mod http;
+mod misfit;
+pub mod observe;
 pub mod outcome;
 mod query;
 mod scatter;
@@ -54,8 +57,11 @@ mod transport;
 
 pub use curtail_kernel::{
     ConfigError, Fault, Feedback, Limits, Outcome, Policy, PolicyError, Role, StartReason,
+    StopReason,
 };
-pub use curtail_runtime::{CopyContext, Head, Learned, Tail, TailEnd, Timers};
+pub use curtail_runtime::{
+    CopyContext, CopyEnd, EjectionCause, Failure, Head, Learned, Tail, TailEnd, Timers,
+};
 pub use tokio::time::Instant;
 
 pub use builder::{BuildError, Builder, Cancel};

@@ -95,6 +95,7 @@ impl<S: Replica<R>, R: Send + 'static> Curtail<S, R> {
 
     /// Sends a request to every shard. The returned value is a builder for the query, which is sent
     /// when it is awaited.
+    #[expect(clippy::needless_pass_by_value, reason = "callers have no use for it afterwards")]
     pub fn scatter(&self, request: R) -> Scatter<S, R>
     where
         R: Clone,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use curtail_kernel::{GroupId, ServerId};
 use curtail_runtime::{Cell, QueryError, QueryResponse, Reply};
+use tokio::time::Instant;
 use tower::Service;
 
 use crate::error::{BoxError, Error, ErrorKind};
@@ -84,7 +86,7 @@ impl<S: Replica<R>, R: Send + 'static> Shard<S, R> {
         let Query { request, again, deadline, cost_hint } = query;
         let repeatable = again.is_some();
         let parcel = Parcel::new(request, again.map_or(Again::Never, Again::Clone));
-        self.send(parcel, repeatable, Query { request: (), again: None, deadline, cost_hint })
+        self.send(parcel, repeatable, deadline, cost_hint)
     }
 
     /// Sends a query to which the service's own function for repeating requests applies.
@@ -93,20 +95,25 @@ impl<S: Replica<R>, R: Send + 'static> Shard<S, R> {
         let spare = (self.service.0.handlers.repeat)(&request);
         let repeatable = spare.is_some();
         let again = if repeatable { Again::Spare(spare) } else { Again::Never };
-        let with = Query { request: (), again: None, deadline, cost_hint };
-        self.send(Parcel::new(request, again), repeatable, with)
+        self.send(Parcel::new(request, again), repeatable, deadline, cost_hint)
     }
 
-    fn send(&self, parcel: Parcel<R>, repeatable: bool, with: Query<()>) -> Answering<S, R> {
-        let caller = Caller::current(self.service.0.handlers.carry.as_deref());
+    fn send(
+        &self,
+        parcel: Parcel<R>,
+        repeatable: bool,
+        deadline: Option<Instant>,
+        cost_hint: Option<NonZeroU64>,
+    ) -> Answering<S, R> {
+        let caller = Caller::current(self.service.0.handlers.carry.as_ref());
         let outgoing = Arc::new(Outgoing { parcel, caller });
         let reply = self.cell().query(curtail_runtime::Query {
             request: Arc::clone(&outgoing),
             group: GroupId(0),
             may_duplicate: repeatable,
             may_retry: repeatable,
-            deadline: with.deadline,
-            cost_hint: with.cost_hint,
+            deadline,
+            cost_hint,
         });
         Answering { reply, outgoing, shard: self.clone() }
     }

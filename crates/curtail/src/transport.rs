@@ -46,12 +46,12 @@ pub struct Load {
 /// What a service does with requests and responses. All closures are the user's.
 pub(crate) struct Handlers<S: Replica<R>, R> {
     pub(crate) classify: Classify<S, R>,
-    pub(crate) repeat: Box<dyn Fn(&R) -> Option<R> + Send + Sync>,
-    pub(crate) prepare: Option<Box<dyn Fn(&mut R, &CopyContext) + Send + Sync>>,
+    pub(crate) repeat: Repeat<R>,
+    pub(crate) prepare: Option<Prepare<R>>,
     pub(crate) stream: Option<Stream<S::Response>>,
-    pub(crate) feedback: Option<Box<dyn Fn(&S::Response) -> Option<Feedback> + Send + Sync>>,
-    pub(crate) probe: Option<Box<dyn Fn(S) -> BoxFuture<'static, Option<Load>> + Send + Sync>>,
-    pub(crate) carry: Option<Box<dyn Fn() -> Carried + Send + Sync>>,
+    pub(crate) feedback: Option<ReadFeedback<S::Response>>,
+    pub(crate) probe: Option<AskLoad<S>>,
+    pub(crate) carry: Option<Capture>,
 }
 
 impl<S: Replica<R>, R> Handlers<S, R> {
@@ -72,6 +72,16 @@ impl<S: Replica<R>, R> Handlers<S, R> {
 pub(crate) type Classify<S, R> = Box<
     dyn Fn(&Result<<S as Service<R>>::Response, <S as Service<R>>::Error>) -> Outcome + Send + Sync,
 >;
+
+pub(crate) type Repeat<R> = Box<dyn Fn(&R) -> Option<R> + Send + Sync>;
+
+pub(crate) type Prepare<R> = Box<dyn Fn(&mut R, &CopyContext) + Send + Sync>;
+
+pub(crate) type ReadFeedback<T> = Box<dyn Fn(&T) -> Option<Feedback> + Send + Sync>;
+
+pub(crate) type AskLoad<S> = Box<dyn Fn(S) -> BoxFuture<'static, Option<Load>> + Send + Sync>;
+
+pub(crate) type Capture = Box<dyn Fn() -> Carried + Send + Sync>;
 
 /// Makes the head of a response with this outcome, whose rest may be still to come.
 pub(crate) type Stream<T> = Box<dyn Fn(T, Outcome, CopyContext) -> Head<T> + Send + Sync>;
@@ -95,7 +105,7 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// The environment of the task that calls this.
-    pub(crate) fn current(carry: Option<&(dyn Fn() -> Carried + Send + Sync)>) -> Self {
+    pub(crate) fn current(carry: Option<&Capture>) -> Self {
         Self {
             span: Span::current(),
             carried: carry.map(|carry| carry()),
@@ -149,6 +159,11 @@ impl<S: Replica<R>, R: Send + 'static> Replicas<S, R> {
         handlers: Arc<Handlers<S, R>>,
     ) -> Self {
         Self { places: occupants.into_iter().map(Mutex::new).collect(), handlers }
+    }
+
+    /// Returns the same servers.
+    pub(crate) fn share(&self) -> Self {
+        Self { places: Arc::clone(&self.places), handlers: Arc::clone(&self.handlers) }
     }
 
     /// Returns the server at a place. `None` if the place is free.

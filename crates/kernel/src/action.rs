@@ -11,6 +11,20 @@ pub enum Role {
     Duplicate,
 }
 
+impl Role {
+    /// Every variant, in the order of the declaration.
+    pub const ALL: [Self; 2] = [Self::Primary, Self::Duplicate];
+
+    /// Returns the name, for labels of metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::Duplicate => "duplicate",
+        }
+    }
+}
+
 /// Why a copy starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StartReason {
@@ -32,6 +46,35 @@ pub enum StartReason {
     Explore,
 }
 
+impl StartReason {
+    /// Every variant, in the order of the declaration.
+    pub const ALL: [Self; 8] = [
+        Self::Arrival,
+        Self::Queue,
+        Self::Retry,
+        Self::Hedge,
+        Self::Delay,
+        Self::Idle,
+        Self::Rescue,
+        Self::Explore,
+    ];
+
+    /// Returns the name, for labels of metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Arrival => "arrival",
+            Self::Queue => "queue",
+            Self::Retry => "retry",
+            Self::Hedge => "hedge",
+            Self::Delay => "delay",
+            Self::Idle => "idle",
+            Self::Rescue => "rescue",
+            Self::Explore => "explore",
+        }
+    }
+}
+
 /// Why a copy is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StopReason {
@@ -44,6 +87,22 @@ pub enum StopReason {
     /// The rescue did not respond in the time allowed for it, so one of the query's two copies is
     /// given up.
     GiveUp,
+}
+
+impl StopReason {
+    /// Every variant, in the order of the declaration.
+    pub const ALL: [Self; 4] = [Self::Cleanup, Self::Preemption, Self::Purge, Self::GiveUp];
+
+    /// Returns the name, for labels of metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cleanup => "cleanup",
+            Self::Preemption => "preemption",
+            Self::Purge => "purge",
+            Self::GiveUp => "give_up",
+        }
+    }
 }
 
 /// Why a query failed.

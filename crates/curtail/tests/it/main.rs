@@ -4,7 +4,12 @@ mod building;
 mod callers;
 mod cancellation;
 mod errors;
+#[cfg(feature = "flow")]
+mod flow;
+#[cfg(feature = "http")]
+mod http;
 mod learning;
+mod observing;
 mod outcomes;
 mod repeating;
 mod scripted;

@@ -163,16 +163,6 @@ kinds! {
 }
 
 kinds! {
-    StartReason {
-        Arrival => "arrival",
-        Queue => "queue",
-        Retry => "retry",
-        Hedge => "hedge",
-        Delay => "delay",
-        Idle => "idle",
-        Rescue => "rescue",
-        Explore => "explore",
-    }
     Cause {
         ConnectFailed => "connect_failed",
         ConnectTimeout => "connect_timeout",
@@ -190,17 +180,26 @@ kinds! {
         Silent => "silent",
         Local => "local",
     }
-    Role {
-        Primary => "primary",
-        Duplicate => "duplicate",
-    }
-    StopReason {
-        Cleanup => "cleanup",
-        Preemption => "preemption",
-        Purge => "purge",
-        GiveUp => "give_up",
-    }
 }
+
+/// Labels whose values are those of an enum of the kernel.
+macro_rules! named {
+    ($($kind:ty),*) => {$(
+        impl Kind for $kind {
+            const ALL: &'static [Self] = &<$kind>::ALL;
+
+            fn text(self) -> &'static str {
+                self.name()
+            }
+
+            fn index(self) -> usize {
+                self as usize
+            }
+        }
+    )*};
+}
+
+named!(StartReason, Role, StopReason);
 
 impl StatusClass {
     pub(crate) fn of(status: u16) -> Self {

@@ -1,0 +1,126 @@
+//! Observers of a service, and ready ones for the crates `metrics` and `opentelemetry`.
+
+#[cfg(feature = "metrics")]
+mod metrics;
+#[cfg(feature = "opentelemetry")]
+mod opentelemetry;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use curtail_kernel::{Fault, GroupId, Outcome, Role, ServerId, StartReason, StopReason};
+use curtail_runtime::{CopyEnd, CopyInfo, EjectionCause};
+
+use crate::transport::{Replica, Replicas};
+
+#[cfg(feature = "metrics")]
+pub use self::metrics::Metrics;
+#[cfg(feature = "opentelemetry")]
+pub use self::opentelemetry::OpenTelemetry;
+
+/// A copy that has started or ended.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Copy<'a> {
+    /// The name of its shard.
+    pub shard: &'a str,
+    /// The name of its server.
+    pub server: &'a str,
+    /// Whether it is the first copy of its query or a duplicate.
+    pub role: Role,
+    /// Why it started.
+    pub why: StartReason,
+}
+
+/// Observes a service. The methods are called while a shard is locked, so they should only count and
+/// return.
+pub trait Observer: Send + Sync + 'static {
+    /// A copy started.
+    fn copy_started(&self, _copy: Copy<'_>) {}
+
+    /// A copy was cancelled, because it is no longer needed or its slot is.
+    fn copy_cancelled(&self, _copy: Copy<'_>, _why: StopReason) {}
+
+    /// A copy ended, `ran` after its start. `won`: whether its response is the query's.
+    fn copy_ended(&self, _copy: Copy<'_>, _end: CopyEnd, _won: bool, _ran: Duration) {}
+
+    /// A query got its first copy, `queued` after its arrival.
+    fn query_started(&self, _shard: &str, _queued: Duration) {}
+
+    /// A server gets no new copies from now on.
+    fn ejected(&self, _shard: &str, _server: &str, _why: EjectionCause) {}
+
+    /// A server gets copies again.
+    fn restored(&self, _shard: &str, _server: &str) {}
+}
+
+/// Ignores all events.
+impl Observer for () {}
+
+/// Returns the name of how a copy ended, as in the metrics of the proxy.
+#[must_use]
+pub fn name_of(end: CopyEnd) -> &'static str {
+    let outcome = match end {
+        CopyEnd::Finished(outcome) => outcome,
+        CopyEnd::Failed(why) => why.outcome(),
+        CopyEnd::Stopped(_) => return "stopped",
+        CopyEnd::Lost => return "lost",
+    };
+    match outcome {
+        Outcome::Good => "good",
+        Outcome::Request => "request",
+        Outcome::Refused => "refused",
+        Outcome::Failed(Fault::Status) => "bad",
+        Outcome::Failed(Fault::Reset) => "reset",
+        Outcome::Failed(Fault::ConnectFailed) => "connect_failed",
+        Outcome::Failed(Fault::Malformed) => "malformed",
+        Outcome::Local => "local",
+        Outcome::OverLimit => "over_limit",
+    }
+}
+
+/// Observes the cell of a shard, and replaces numbers with names.
+pub(crate) struct Named<S: Replica<R>, R> {
+    pub(crate) shard: Arc<str>,
+    pub(crate) replicas: Replicas<S, R>,
+    pub(crate) observer: Arc<dyn Observer>,
+}
+
+impl<S: Replica<R>, R: Send + 'static> Named<S, R> {
+    fn server(&self, server: ServerId) -> Arc<str> {
+        self.replicas.name(server).unwrap_or_else(|| "(removed)".into())
+    }
+
+    fn copy<V>(&self, info: CopyInfo, with: impl FnOnce(&dyn Observer, Copy<'_>) -> V) -> V {
+        let CopyInfo { group: _, server, role, why } = info;
+        let server = self.server(server);
+        with(&*self.observer, Copy { shard: &self.shard, server: &server, role, why })
+    }
+}
+
+impl<S: Replica<R>, R: Send + 'static> curtail_runtime::Observer for Named<S, R> {
+    fn copy_started(&self, copy: CopyInfo, _: StartReason) {
+        self.copy(copy, |observer, copy| observer.copy_started(copy));
+    }
+
+    fn copy_cancelled(&self, copy: CopyInfo, why: StopReason) {
+        self.copy(copy, |observer, copy| observer.copy_cancelled(copy, why));
+    }
+
+    fn copy_ended(&self, copy: CopyInfo, end: CopyEnd, won: bool, ran_ns: u64) {
+        let ran = Duration::from_nanos(ran_ns);
+        self.copy(copy, |observer, copy| observer.copy_ended(copy, end, won, ran));
+    }
+
+    fn query_started(&self, _: GroupId, queued_ns: u64) {
+        self.observer.query_started(&self.shard, Duration::from_nanos(queued_ns));
+    }
+
+    fn ejected(&self, server: ServerId, why: EjectionCause) {
+        self.observer.ejected(&self.shard, &self.server(server), why);
+    }
+
+    fn restored(&self, server: ServerId) {
+        self.observer.restored(&self.shard, &self.server(server));
+    }
+}
