@@ -5,7 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use curtail_kernel::{ConfigError, Feedback, Limits, Outcome, Policy, Settings, Topology};
+use curtail_kernel::{
+    ConfigError, Feedback, GroupId, Limits, Outcome, Policy, Server, ServerId, Settings, Topology,
+    Tuning,
+};
 use curtail_runtime::{CopyContext, Head, ServiceBuilder, Timers};
 use futures_util::FutureExt as _;
 use tokio::task::JoinSet;
@@ -13,7 +16,7 @@ use tokio::task::JoinSet;
 use crate::health::{self, Health};
 use crate::misfit::describe;
 use crate::observe::{Named, Observer};
-use crate::service::{Curtail, Shared};
+use crate::service::{Curtail, Place, Shared};
 use crate::transport::{Carried, Handlers, Load, Occupant, Replica, Replicas};
 
 /// Whether a server stops working on a request that is given up.
@@ -42,13 +45,8 @@ pub enum BuildError {
     #[error("two shards are called {0:?}; give each a name of its own")]
     SameShard(String),
     /// Two servers of a shard have the same name.
-    #[error("shard {shard:?} has two servers called {server:?}; give each a name of its own")]
-    SameServer {
-        /// The name of the shard.
-        shard: String,
-        /// The name of the servers.
-        server: String,
-    },
+    #[error("two servers of a shard are called {0:?}; give each a name of its own")]
+    SameServer(String),
     /// Nothing states which responses are failures.
     #[error(
         "nothing states which responses are failures, so a server that always fails would keep its \
@@ -77,16 +75,22 @@ pub enum BuildError {
     NoRuntime,
 }
 
-/// A shard to build.
-struct ShardSpec<S> {
-    name: String,
+/// Servers, and the shards that they serve. They get a cell.
+struct CellSpec<S> {
     servers: Vec<Occupant<S>>,
+    shards: Vec<ShardSpec>,
+}
+
+struct ShardSpec {
+    name: String,
+    /// Its servers, by their numbers in the cell.
+    servers: Vec<usize>,
 }
 
 /// Builds a [`Curtail`].
 pub struct Builder<S: Replica<R>, R: Send + 'static> {
     policy: Option<Policy>,
-    shards: Vec<ShardSpec<S>>,
+    cells: Vec<CellSpec<S>>,
     slots: Option<u32>,
     cancel: Cancel,
     timeout: Option<Duration>,
@@ -97,6 +101,7 @@ pub struct Builder<S: Replica<R>, R: Send + 'static> {
     retry_budget: Option<f64>,
     queue: Option<u32>,
     max_outstanding: Option<u32>,
+    clients: u32,
     has_stage: bool,
     seed: u64,
     timers: Option<Timers>,
@@ -109,7 +114,8 @@ pub struct Builder<S: Replica<R>, R: Send + 'static> {
 
 impl<S: Replica<R>, R: Send + 'static> fmt::Debug for Builder<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shards: Vec<_> = self.shards.iter().map(|shard| &shard.name).collect();
+        let shards = self.cells.iter().flat_map(|cell| &cell.shards);
+        let shards: Vec<_> = shards.map(|shard| &shard.name).collect();
         f.debug_struct("Builder")
             .field("policy", &self.policy)
             .field("shards", &shards)
@@ -121,7 +127,7 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
     pub(crate) fn new() -> Self {
         Self {
             policy: None,
-            shards: Vec::new(),
+            cells: Vec::new(),
             slots: None,
             cancel: Cancel::Never,
             timeout: None,
@@ -132,6 +138,7 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
             retry_budget: None,
             queue: None,
             max_outstanding: None,
+            clients: 1,
             has_stage: false,
             seed: 0,
             timers: None,
@@ -158,9 +165,41 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
         name: impl Into<String>,
         servers: impl IntoIterator<Item = (N, S)>,
     ) -> Self {
-        let servers = servers.into_iter();
-        let servers = servers.map(|(name, service)| Occupant { name: name.into(), service });
-        self.shards.push(ShardSpec { name: name.into(), servers: servers.collect() });
+        let servers: Vec<_> = servers.into_iter().map(Occupant::from).collect();
+        let shard = ShardSpec { name: name.into(), servers: (0..servers.len()).collect() };
+        self.cells.push(CellSpec { servers, shards: vec![shard] });
+        self
+    }
+
+    /// Adds servers, and several shards that they serve, as in a data store whose servers keep parts of
+    /// several shards. Each shard lists its servers by their positions in `servers`.
+    ///
+    /// ```
+    /// # use curtail::Curtail;
+    /// # let node = |_: u32| tower::service_fn(|key: u64| async move { Ok::<_, std::io::Error>(key) });
+    /// let builder = Curtail::builder().ring(
+    ///     (0..3).map(|at| (format!("node {at}"), node(at))),
+    ///     (0..3).map(|at| (format!("range {at}"), [at, (at + 1) % 3])),
+    /// );
+    /// # let _ = builder;
+    /// ```
+    #[must_use]
+    pub fn ring<N, M, G>(
+        mut self,
+        servers: impl IntoIterator<Item = (N, S)>,
+        shards: impl IntoIterator<Item = (M, G)>,
+    ) -> Self
+    where
+        N: Into<Arc<str>>,
+        M: Into<String>,
+        G: IntoIterator<Item = usize>,
+    {
+        let shard = |(name, servers): (M, G)| ShardSpec {
+            name: name.into(),
+            servers: servers.into_iter().collect(),
+        };
+        let servers = servers.into_iter().map(Occupant::from).collect();
+        self.cells.push(CellSpec { servers, shards: shards.into_iter().map(shard).collect() });
         self
     }
 
@@ -211,6 +250,13 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
     #[must_use]
     pub fn rescue_budget(self, fraction: f64) -> Self {
         Self { rescue_budget: Some(fraction), ..self }
+    }
+
+    /// Sets the number of clients that send to the same servers, for policies that allow for the
+    /// requests of the others (`c3`). The default is 1.
+    #[must_use]
+    pub fn clients(self, clients: u32) -> Self {
+        Self { clients, ..self }
     }
 
     /// Sets the number of copies that a server may hold, for policies that do not keep queries in a
@@ -380,47 +426,65 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
         let policy = self.policy.unwrap_or(Policy::usual(self.slots));
         self.check(&policy)?;
         let limits = self.limits(&policy)?;
-        let Self { shards, slots, seed, timers, health, observer, handlers, .. } = self;
+        let Self { cells, slots, seed, timers, health, observer, handlers, .. } = self;
         let (handlers, slots) = (Arc::new(handlers), slots.unwrap_or(1));
         let timers = timers.unwrap_or_else(Timers::precise);
         let mut running = ServiceBuilder::new(policy, limits, timers, seed);
-        let mut names = Vec::with_capacity(shards.len());
-        for ShardSpec { name, servers } in shards {
-            // A shard with four billion servers would not fit into memory.
-            let topology = Topology::replicated(servers.len() as u32, slots);
+        let mut places = Vec::new();
+        for CellSpec { servers, shards } in cells {
+            // Four billion servers would not fit into memory, so every number fits.
+            let ids =
+                |servers: Vec<usize>| servers.into_iter().map(|at| ServerId(at as u32)).collect();
+            let mut topology =
+                Topology { servers: vec![Server { slots }; servers.len()], groups: Vec::new() };
+            let mut names: Vec<Arc<str>> = Vec::new();
+            for ShardSpec { name, servers } in shards {
+                topology.groups.push(ids(servers));
+                names.push(name.into());
+            }
+            let cell = running.cells().len();
+            let group = |(at, name): (usize, &Arc<str>)| Place {
+                name: Arc::clone(name),
+                cell,
+                group: GroupId(at as u32),
+            };
+            places.extend(names.iter().enumerate().map(group));
             let replicas = Replicas::new(servers.into_iter().map(Some), Arc::clone(&handlers));
-            let name: Arc<str> = name.into();
-            let (shard, observer) = (Arc::clone(&name), Arc::clone(&observer));
-            let observer = Named { shard, replicas: replicas.share(), observer };
+            let observer = Named {
+                shards: names,
+                replicas: replicas.share(),
+                observer: Arc::clone(&observer),
+            };
             running.add(&topology, replicas, observer)?;
-            names.push(name);
         }
-        tracing::info!(%policy, cancel = limits.cancel, shards = names.len(), "built a service");
+        tracing::info!(%policy, cancel = limits.cancel, shards = places.len(), "built a service");
         let (running, mut background) = (running.start(), JoinSet::new());
         let health = Arc::new(health.unwrap_or_default());
         for cell in running.cells() {
             health::watch(cell, &health, &mut background);
         }
-        let shared = Shared { running, names, handlers, policy, limits, _background: background };
+        let shared =
+            Shared { running, shards: places, handlers, policy, limits, _background: background };
         Ok(Curtail(Arc::new(shared)))
     }
 
     fn check(&self, policy: &Policy) -> Result<(), BuildError> {
-        if self.shards.is_empty() {
+        if self.cells.iter().all(|cell| cell.shards.is_empty()) {
             return Err(BuildError::NoShards);
         }
         let mut names = BTreeSet::new();
-        for ShardSpec { name, servers } in &self.shards {
-            if !names.insert(name) {
-                return Err(BuildError::SameShard(name.clone()));
-            }
-            if servers.is_empty() {
-                return Err(BuildError::NoServers(name.clone()));
+        for CellSpec { servers, shards } in &self.cells {
+            for ShardSpec { name, servers: members } in shards {
+                if !names.insert(name) {
+                    return Err(BuildError::SameShard(name.clone()));
+                }
+                if members.is_empty() {
+                    return Err(BuildError::NoServers(name.clone()));
+                }
             }
             let mut known = BTreeSet::new();
             if let Some(twice) = servers.iter().find(|server| !known.insert(&server.name)) {
-                let (shard, server) = (name.clone(), twice.name.to_string());
-                return Err(BuildError::SameServer { shard, server });
+                return Err(BuildError::SameServer(twice.name.to_string()));
             }
         }
         if !self.is_classified {
@@ -447,7 +511,11 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
         let settings = Settings {
             slots: self.slots,
             cancel: self.cancel == Cancel::OnDrop,
-            may_retry: self.shards.iter().any(|shard| shard.servers.len() > 1),
+            may_retry: self
+                .cells
+                .iter()
+                .flat_map(|cell| &cell.shards)
+                .any(|of| of.servers.len() > 1),
             timeout_ns: self.timeout.map(ns),
             attempt_timeout_ns: self.attempt_timeout.map(ns),
             cancel_timeout_ns: self.cancel_timeout.map(ns),
@@ -462,6 +530,7 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
         let limits = Limits {
             queue: self.queue.unwrap_or(limits.queue),
             max_outstanding: self.max_outstanding.unwrap_or(limits.max_outstanding),
+            tuning: Tuning { clients: self.clients, ..limits.tuning },
             ..limits
         };
         for misfit in policy.misfits(&settings) {

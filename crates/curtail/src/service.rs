@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use curtail_kernel::{Limits, Policy};
+use curtail_kernel::{GroupId, Limits, Policy};
 use curtail_runtime::Learned;
 use tokio::task::JoinSet;
 
@@ -18,14 +18,22 @@ pub struct Curtail<S: Replica<R>, R: Send + 'static>(pub(crate) Arc<Shared<S, R>
 
 /// What the clones of a service share.
 pub(crate) struct Shared<S: Replica<R>, R: Send + 'static> {
-    /// One cell per shard.
     pub(crate) running: curtail_runtime::Service<Replicas<S, R>>,
-    pub(crate) names: Vec<Arc<str>>,
+    pub(crate) shards: Vec<Place>,
     pub(crate) handlers: Arc<Handlers<S, R>>,
     pub(crate) policy: Policy,
     pub(crate) limits: Limits,
     /// Health checks and discovery, which end with the service.
     pub(crate) _background: JoinSet<()>,
+}
+
+/// The place of a shard.
+pub(crate) struct Place {
+    pub(crate) name: Arc<str>,
+    /// The number of its cell.
+    pub(crate) cell: usize,
+    /// Its group in the cell.
+    pub(crate) group: GroupId,
 }
 
 impl<S: Replica<R>, R: Send + 'static> Clone for Curtail<S, R> {
@@ -36,10 +44,11 @@ impl<S: Replica<R>, R: Send + 'static> Clone for Curtail<S, R> {
 
 impl<S: Replica<R>, R: Send + 'static> fmt::Debug for Curtail<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shared { names, policy, .. } = &*self.0;
+        let Shared { shards, policy, .. } = &*self.0;
+        let names: Vec<_> = shards.iter().map(|shard| &shard.name).collect();
         f.debug_struct("Curtail")
             .field("policy", &format_args!("{policy}"))
-            .field("shards", names)
+            .field("shards", &names)
             .finish_non_exhaustive()
     }
 }
@@ -69,9 +78,9 @@ impl<S: Replica<R>, R: Send + 'static> Curtail<S, R> {
         self.0.running.learning().map(curtail_runtime::Learning::learned)
     }
 
-    /// Returns the names of the shards.
-    pub fn shards(&self) -> impl Iterator<Item = &str> {
-        self.0.names.iter().map(|name| &**name)
+    /// Returns the shards, in the order in which they were added.
+    pub fn shards(&self) -> impl Iterator<Item = Shard<S, R>> {
+        (0..self.0.shards.len()).map(|at| Shard { service: self.clone(), at })
     }
 
     /// Returns a shard.
@@ -82,14 +91,14 @@ impl<S: Replica<R>, R: Send + 'static> Curtail<S, R> {
     pub fn shard(&self, name: &str) -> Shard<S, R> {
         match self.get_shard(name) {
             Some(shard) => shard,
-            None => panic!("there is no shard {name:?}; the shards are {:?}", self.0.names),
+            None => panic!("there is no shard {name:?} in {self:?}"),
         }
     }
 
     /// Returns a shard. `None` if the service has no such shard.
     #[must_use]
     pub fn get_shard(&self, name: &str) -> Option<Shard<S, R>> {
-        let at = self.0.names.iter().position(|known| &**known == name)?;
+        let at = self.0.shards.iter().position(|shard| &*shard.name == name)?;
         Some(Shard { service: self.clone(), at })
     }
 
@@ -100,8 +109,7 @@ impl<S: Replica<R>, R: Send + 'static> Curtail<S, R> {
     where
         R: Clone,
     {
-        let all = (0..self.0.names.len()).map(|at| Shard { service: self.clone(), at });
-        Scatter::new(all.map(|shard| (shard, request.clone())).collect())
+        Scatter::new(self.shards().map(|shard| (shard, request.clone())).collect())
     }
 
     /// Sends a request of its own to each of these shards, as [`Self::scatter`] does.

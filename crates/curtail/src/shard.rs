@@ -8,21 +8,20 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use curtail_kernel::{GroupId, ServerId};
 use curtail_runtime::{Cell, QueryError, QueryResponse, Reply};
 use tokio::time::Instant;
 use tower::Service;
 
 use crate::error::{BoxError, Error, ErrorKind};
 use crate::query::{Again, Answer, Parcel, Query};
-use crate::service::Curtail;
+use crate::service::{Curtail, Place};
 use crate::transport::{Caller, Outgoing, Received, Replica, Replicas};
 
 /// A shard of a service. It is a tower service that sends each request to one of the shard's
 /// servers, or to several. It is always ready: queries wait inside the call, in a bounded queue.
 pub struct Shard<S: Replica<R>, R: Send + 'static> {
     pub(crate) service: Curtail<S, R>,
-    /// Its number, and that of its cell.
+    /// Its number.
     pub(crate) at: usize,
 }
 
@@ -56,25 +55,29 @@ impl<S: Replica<R>, R: Send + 'static> Shard<S, R> {
     /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.service.0.names[self.at]
+        &self.place().name
     }
 
     /// Returns the states of its servers.
     #[must_use]
     pub fn servers(&self) -> Vec<ServerState> {
         let (cell, replicas) = (self.cell(), self.cell().transport());
-        let ids = (0..replicas.places()).map(|at| ServerId(at as u32));
+        let ids = cell.look(|core| core.servers_of(self.place().group).to_vec());
         let state = |id| {
             let name = replicas.name(id)?;
             let view = cell.look(|core| core.server(id));
             let (up, outstanding, limit) = (view.up, view.outstanding, view.limit);
             Some(ServerState { name, up, outstanding, limit })
         };
-        ids.filter_map(state).collect()
+        ids.into_iter().filter_map(state).collect()
     }
 
     pub(crate) fn cell(&self) -> &Cell<Replicas<S, R>> {
-        &self.service.0.running.cells()[self.at]
+        &self.service.0.running.cells()[self.place().cell]
+    }
+
+    fn place(&self) -> &Place {
+        &self.service.0.shards[self.at]
     }
 
     /// Sends a query. It arrives now, and its copies are sent while the future is polled. The future
@@ -109,7 +112,7 @@ impl<S: Replica<R>, R: Send + 'static> Shard<S, R> {
         let outgoing = Arc::new(Outgoing { parcel, caller });
         let reply = self.cell().query(curtail_runtime::Query {
             request: Arc::clone(&outgoing),
-            group: GroupId(0),
+            group: self.place().group,
             may_duplicate: repeatable,
             may_retry: repeatable,
             deadline,
@@ -136,7 +139,7 @@ type From<S, R> = Received<<S as Service<R>>::Response, <S as Service<R>>::Error
 
 impl<S: Replica<R, Error: Into<BoxError>>, R: Send + 'static> Answering<S, R> {
     fn answer(&self, response: QueryResponse<From<S, R>>) -> Result<Answer<S::Response>, Error> {
-        let shard = Arc::clone(&self.shard.service.0.names[self.shard.at]);
+        let shard = Arc::clone(&self.shard.place().name);
         let QueryResponse { response: received, outcome, role, copies, queued_ns, took_ns, .. } =
             response;
         let Received { result, server } = received;
@@ -174,7 +177,7 @@ impl<S: Replica<R, Error: Into<BoxError>>, R: Send + 'static> Future for Answeri
             }
             Err(error) => error,
         };
-        let shard = Arc::clone(&self.shard.service.0.names[self.shard.at]);
+        let shard = Arc::clone(&self.shard.place().name);
         let mut failed = Error::of(&error, shard);
         if let QueryError::Failed { last: Some(copy), .. } = error {
             let name = self.shard.cell().transport().name(copy.server);

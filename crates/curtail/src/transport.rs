@@ -147,7 +147,13 @@ pub(crate) struct Occupant<S> {
     pub(crate) service: S,
 }
 
-/// The servers of a shard, by their places.
+impl<N: Into<Arc<str>>, S> From<(N, S)> for Occupant<S> {
+    fn from((name, service): (N, S)) -> Self {
+        Self { name: name.into(), service }
+    }
+}
+
+/// The servers of a cell, by their places.
 pub(crate) struct Replicas<S: Replica<R>, R> {
     places: Arc<[Mutex<Option<Occupant<S>>>]>,
     handlers: Arc<Handlers<S, R>>,

@@ -29,6 +29,11 @@ impl<T: Transport> ServiceBuilder<T> {
         Self { policy, limits, timers, seed, cells: Vec::new() }
     }
 
+    /// Returns the cells that were added.
+    pub fn cells(&self) -> &[Cell<T>] {
+        &self.cells
+    }
+
     /// Adds a cell and returns it.
     ///
     /// # Errors

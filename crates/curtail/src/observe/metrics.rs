@@ -56,8 +56,7 @@ impl Observer for Metrics {
             .record(queued.as_secs_f64());
     }
 
-    fn ejected(&self, shard: &str, server: &str, _: EjectionCause) {
-        let (shard, server) = (shard.to_owned(), server.to_owned());
-        counter!("curtail_ejections_total", "shard" => shard, "server" => server).increment(1);
+    fn ejected(&self, server: &str, _: EjectionCause) {
+        counter!("curtail_ejections_total", "server" => server.to_owned()).increment(1);
     }
 }

@@ -48,10 +48,10 @@ pub trait Observer: Send + Sync + 'static {
     fn query_started(&self, _shard: &str, _queued: Duration) {}
 
     /// A server gets no new copies from now on.
-    fn ejected(&self, _shard: &str, _server: &str, _why: EjectionCause) {}
+    fn ejected(&self, _server: &str, _why: EjectionCause) {}
 
     /// A server gets copies again.
-    fn restored(&self, _shard: &str, _server: &str) {}
+    fn restored(&self, _server: &str) {}
 }
 
 /// Ignores all events.
@@ -79,9 +79,10 @@ pub fn name_of(end: CopyEnd) -> &'static str {
     }
 }
 
-/// Observes the cell of a shard, and replaces numbers with names.
+/// Observes a cell, and replaces numbers with names.
 pub(crate) struct Named<S: Replica<R>, R> {
-    pub(crate) shard: Arc<str>,
+    /// The names of its shards, by their groups.
+    pub(crate) shards: Vec<Arc<str>>,
     pub(crate) replicas: Replicas<S, R>,
     pub(crate) observer: Arc<dyn Observer>,
 }
@@ -92,9 +93,9 @@ impl<S: Replica<R>, R: Send + 'static> Named<S, R> {
     }
 
     fn copy<V>(&self, info: CopyInfo, with: impl FnOnce(&dyn Observer, Copy<'_>) -> V) -> V {
-        let CopyInfo { group: _, server, role, why } = info;
-        let server = self.server(server);
-        with(&*self.observer, Copy { shard: &self.shard, server: &server, role, why })
+        let CopyInfo { group, server, role, why } = info;
+        let (shard, server) = (&self.shards[group.index()], self.server(server));
+        with(&*self.observer, Copy { shard, server: &server, role, why })
     }
 }
 
@@ -112,15 +113,16 @@ impl<S: Replica<R>, R: Send + 'static> curtail_runtime::Observer for Named<S, R>
         self.copy(copy, |observer, copy| observer.copy_ended(copy, end, won, ran));
     }
 
-    fn query_started(&self, _: GroupId, queued_ns: u64) {
-        self.observer.query_started(&self.shard, Duration::from_nanos(queued_ns));
+    fn query_started(&self, group: GroupId, queued_ns: u64) {
+        let shard = &self.shards[group.index()];
+        self.observer.query_started(shard, Duration::from_nanos(queued_ns));
     }
 
     fn ejected(&self, server: ServerId, why: EjectionCause) {
-        self.observer.ejected(&self.shard, &self.server(server), why);
+        self.observer.ejected(&self.server(server), why);
     }
 
     fn restored(&self, server: ServerId) {
-        self.observer.restored(&self.shard, &self.server(server));
+        self.observer.restored(&self.server(server));
     }
 }

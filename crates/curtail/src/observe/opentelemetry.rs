@@ -69,7 +69,7 @@ impl Observer for OpenTelemetry {
         self.queued.record(queued.as_secs_f64(), &[KeyValue::new("shard", shard.to_owned())]);
     }
 
-    fn ejected(&self, shard: &str, name: &str, _: EjectionCause) {
-        self.ejected.add(1, &server(shard, name));
+    fn ejected(&self, server: &str, _: EjectionCause) {
+        self.ejected.add(1, &[KeyValue::new("server", server.to_owned())]);
     }
 }

@@ -27,8 +27,8 @@ impl Observer for Seen {
         self.add(format!("{} {} {won} {ran:?}", copy.server, name_of(end)));
     }
 
-    fn ejected(&self, shard: &str, server: &str, _: EjectionCause) {
-        self.add(format!("{shard}/{server} is out"));
+    fn ejected(&self, server: &str, _: EjectionCause) {
+        self.add(format!("{server} is out"));
     }
 }
 

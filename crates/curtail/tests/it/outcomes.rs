@@ -91,3 +91,27 @@ async fn a_health_check_of_ones_own_takes_a_server_out_and_restores_it() {
     tokio::time::sleep(Duration::from_millis(150)).await; // tidy: real time (it is paused)
     assert_eq!(up(), [true, true]);
 }
+
+/// A server of a ring that fails for one shard is out for all of its shards.
+#[tokio::test(start_paused = true)]
+async fn shards_may_share_servers() {
+    let servers = [Act::Refuse, Act::Respond(1), Act::Respond(1)].map(|act| Server::new(&[act]));
+    let named = servers.iter().enumerate().map(|(at, server)| (format!("n{at}"), server.clone()));
+    let service = curtail::Curtail::<Server, String>::builder()
+        .ring(named, (0..3).map(|at| (format!("r{at}"), [at, (at + 1) % 3])))
+        .policy("round-robin".parse().unwrap())
+        .timers(curtail::Timers::tokio())
+        .classify(classify)
+        .build()
+        .unwrap();
+    let names = |shard: &str| {
+        let servers = service.shard(shard).servers();
+        servers.into_iter().map(|server| (server.name.to_string(), server.up)).collect::<Vec<_>>()
+    };
+    assert_eq!(names("r2"), [("n2".to_owned(), true), ("n0".to_owned(), true)]);
+    for _ in 0..40 {
+        let answer = service.shard("r0").query(Query::idempotent("x".to_owned())).await.unwrap();
+        assert_eq!(&*answer.server, "n1");
+    }
+    assert_eq!(names("r2"), [("n2".to_owned(), true), ("n0".to_owned(), false)]);
+}
