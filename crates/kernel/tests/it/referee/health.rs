@@ -12,6 +12,8 @@ pub(crate) enum Health {
     Unreachable,
     Draining,
     Down,
+    /// No server is at this place.
+    Absent,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,6 +35,23 @@ pub(crate) struct Standing {
 }
 
 impl Model {
+    pub(crate) fn is_member(&self, server: ServerId) -> bool {
+        self.up[server.index()] != Health::Absent
+    }
+
+    /// Another server takes the place of one that has left, unless that one holds copies.
+    pub(super) fn join(&mut self, server: ServerId) {
+        if self.can_join(server) {
+            self.standing[server.index()] = Standing { probed: true, ..Standing::default() };
+            self.closed[server.index()] = None;
+            self.open_paced(server.index()..server.index() + 1);
+        }
+    }
+
+    pub(crate) fn can_join(&self, server: ServerId) -> bool {
+        !self.is_member(server) && !self.copies.values().any(|copy| copy.server == server)
+    }
+
     pub(super) fn set_health(&mut self, server: ServerId, health: Health) {
         if std::mem::replace(&mut self.up[server.index()], health) != health {
             let standing = &mut self.standing[server.index()];
@@ -53,7 +72,8 @@ impl Model {
         let mut better = false;
         for group in mine {
             let up = group.iter().filter(|&&other| self.is_up(other)).count() - 1;
-            let share = (1.0 - limits.max_ejected) * group.len() as f64;
+            let share = (1.0 - limits.max_ejected)
+                * group.iter().filter(|&&other| self.is_member(other)).count() as f64;
             assert!(up >= 1 && up as f64 >= share, "too few stay");
             let good = |&&other: &&ServerId| self.is_up(other) && self.standing[other.index()].good;
             better |= group.iter().any(|other| good(&other));
