@@ -10,10 +10,12 @@ use curtail_kernel::{
     Tuning,
 };
 use curtail_runtime::{CopyContext, Head, ServiceBuilder, Timers};
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, Stream};
 use tokio::task::JoinSet;
+use tower::discover::Change;
 
 use crate::health::{self, Health};
+use crate::membership::{self, Discovery, PLACES, discovery};
 use crate::misfit::describe;
 use crate::observe::{Named, Observer};
 use crate::service::{Curtail, Place, Shared};
@@ -79,12 +81,48 @@ pub enum BuildError {
 struct CellSpec<S> {
     servers: Vec<Occupant<S>>,
     shards: Vec<ShardSpec>,
+    /// The servers that join and leave later.
+    discovery: Option<Discovery<S>>,
 }
 
 struct ShardSpec {
     name: String,
     /// Its servers, by their numbers in the cell.
     servers: Vec<usize>,
+}
+
+/// The places of a cell, and what is at each.
+struct Layout<S> {
+    topology: Topology,
+    /// The names of the shards, by their groups.
+    names: Vec<Arc<str>>,
+    occupants: Vec<Option<Occupant<S>>>,
+    discovery: Option<Discovery<S>>,
+}
+
+impl<S> Layout<S> {
+    fn new(spec: CellSpec<S>, slots: u32, places: Option<usize>) -> Self {
+        let CellSpec { servers, shards, discovery } = spec;
+        // Servers can join a shard that has servers of its own.
+        let usual = if discovery.is_some() { PLACES } else { servers.len() };
+        let count = match shards.len() {
+            1 => places.unwrap_or(usual).max(servers.len()),
+            _ => servers.len(),
+        };
+        let mut occupants: Vec<_> = servers.into_iter().map(Some).collect();
+        occupants.resize_with(count, || None);
+        // Four billion servers would not fit into memory, so every number fits.
+        let id = |at: usize| ServerId(at as u32);
+        let groups = match &shards[..] {
+            [_] => vec![(0..count).map(id).collect()],
+            shards => {
+                shards.iter().map(|of| of.servers.iter().copied().map(id).collect()).collect()
+            }
+        };
+        let topology = Topology { servers: vec![Server { slots }; count], groups };
+        let names = shards.into_iter().map(|shard| shard.name.into()).collect();
+        Self { topology, names, occupants, discovery }
+    }
 }
 
 /// Builds a [`Curtail`].
@@ -102,6 +140,7 @@ pub struct Builder<S: Replica<R>, R: Send + 'static> {
     queue: Option<u32>,
     max_outstanding: Option<u32>,
     clients: u32,
+    places: Option<usize>,
     has_stage: bool,
     seed: u64,
     timers: Option<Timers>,
@@ -139,6 +178,7 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
             queue: None,
             max_outstanding: None,
             clients: 1,
+            places: None,
             has_stage: false,
             seed: 0,
             timers: None,
@@ -167,8 +207,46 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
     ) -> Self {
         let servers: Vec<_> = servers.into_iter().map(Occupant::from).collect();
         let shard = ShardSpec { name: name.into(), servers: (0..servers.len()).collect() };
-        self.cells.push(CellSpec { servers, shards: vec![shard] });
+        self.cells.push(CellSpec { servers, shards: vec![shard], discovery: None });
         self
+    }
+
+    /// Adds a shard whose servers are discovered, and may change at any time. `servers` is a stream of
+    /// changes, as in [`tower::discover`]. Errors of the stream are logged, and leave the servers as
+    /// they are. A shard can have 64 servers at the same time, unless [`places`](Self::places) sets
+    /// another number; further servers wait for a place.
+    ///
+    /// ```
+    /// # use curtail::Curtail;
+    /// # use tower::discover::Change;
+    /// # let server = |_: &str| tower::service_fn(|key: u64| async move { Ok::<_, std::io::Error>(key) });
+    /// # let found = [Ok::<_, std::io::Error>(Change::Insert("10.0.0.1:80", server("10.0.0.1:80")))];
+    /// let changes = futures_util::stream::iter(found);
+    /// let builder = Curtail::builder().discover("a", changes);
+    /// # let _ = builder;
+    /// ```
+    #[must_use]
+    pub fn discover<K, E>(
+        mut self,
+        name: impl Into<String>,
+        servers: impl Stream<Item = Result<Change<K, S>, E>> + Send + 'static,
+    ) -> Self
+    where
+        K: Into<Arc<str>>,
+        E: fmt::Display,
+    {
+        let name = name.into();
+        let discovery = Some(discovery(name.clone(), servers));
+        let shards = vec![ShardSpec { name, servers: Vec::new() }];
+        self.cells.push(CellSpec { servers: Vec::new(), shards, discovery });
+        self
+    }
+
+    /// Sets the number of servers that a shard can have at the same time. The default is the number
+    /// that it has at the beginning, and 64 for a shard whose servers are [discovered](Self::discover).
+    #[must_use]
+    pub fn places(self, servers: usize) -> Self {
+        Self { places: Some(servers), ..self }
     }
 
     /// Adds servers, and several shards that they serve, as in a data store whose servers keep parts of
@@ -199,7 +277,8 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
             servers: servers.into_iter().collect(),
         };
         let servers = servers.into_iter().map(Occupant::from).collect();
-        self.cells.push(CellSpec { servers, shards: shards.into_iter().map(shard).collect() });
+        let shards = shards.into_iter().map(shard).collect();
+        self.cells.push(CellSpec { servers, shards, discovery: None });
         self
     }
 
@@ -426,45 +505,36 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
         let policy = self.policy.unwrap_or(Policy::usual(self.slots));
         self.check(&policy)?;
         let limits = self.limits(&policy)?;
-        let Self { cells, slots, seed, timers, health, observer, handlers, .. } = self;
+        let Self { cells, slots, seed, timers, health, observer, handlers, places, .. } = self;
         let (handlers, slots) = (Arc::new(handlers), slots.unwrap_or(1));
         let timers = timers.unwrap_or_else(Timers::precise);
         let mut running = ServiceBuilder::new(policy, limits, timers, seed);
-        let mut places = Vec::new();
-        for CellSpec { servers, shards } in cells {
-            // Four billion servers would not fit into memory, so every number fits.
-            let ids =
-                |servers: Vec<usize>| servers.into_iter().map(|at| ServerId(at as u32)).collect();
-            let mut topology =
-                Topology { servers: vec![Server { slots }; servers.len()], groups: Vec::new() };
-            let mut names: Vec<Arc<str>> = Vec::new();
-            for ShardSpec { name, servers } in shards {
-                topology.groups.push(ids(servers));
-                names.push(name.into());
-            }
+        let (mut shards, mut background) = (Vec::new(), JoinSet::new());
+        let health = Arc::new(health.unwrap_or_default());
+        for spec in cells {
+            let Layout { topology, names, occupants, discovery } = Layout::new(spec, slots, places);
             let cell = running.cells().len();
-            let group = |(at, name): (usize, &Arc<str>)| Place {
+            let place = |(at, name): (usize, &Arc<str>)| Place {
                 name: Arc::clone(name),
                 cell,
                 group: GroupId(at as u32),
             };
-            places.extend(names.iter().enumerate().map(group));
-            let replicas = Replicas::new(servers.into_iter().map(Some), Arc::clone(&handlers));
-            let observer = Named {
-                shards: names,
-                replicas: replicas.share(),
-                observer: Arc::clone(&observer),
-            };
-            running.add(&topology, replicas, observer)?;
-        }
-        tracing::info!(%policy, cancel = limits.cancel, shards = places.len(), "built a service");
-        let (running, mut background) = (running.start(), JoinSet::new());
-        let health = Arc::new(health.unwrap_or_default());
-        for cell in running.cells() {
+            shards.extend(names.iter().enumerate().map(place));
+            let vacant: Vec<_> = (0..).zip(&occupants).filter(|(_, by)| by.is_none()).collect();
+            let vacant: Vec<_> = vacant.into_iter().map(|(at, _)| ServerId(at)).collect();
+            let replicas = Replicas::new(occupants, Arc::clone(&handlers));
+            let observer = Arc::clone(&observer);
+            let observer = Named { shards: names, replicas: replicas.share(), observer };
+            let cell = running.add(&topology, replicas, observer)?;
+            vacant.into_iter().for_each(|place| cell.server_left(place));
             health::watch(cell, &health, &mut background);
+            if let Some(changes) = discovery {
+                background.spawn(membership::follow(cell.clone(), changes));
+            }
         }
-        let shared =
-            Shared { running, shards: places, handlers, policy, limits, _background: background };
+        tracing::info!(%policy, cancel = limits.cancel, shards = shards.len(), "built a service");
+        let running = running.start();
+        let shared = Shared { running, shards, handlers, policy, limits, _background: background };
         Ok(Curtail(Arc::new(shared)))
     }
 
@@ -473,12 +543,12 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
             return Err(BuildError::NoShards);
         }
         let mut names = BTreeSet::new();
-        for CellSpec { servers, shards } in &self.cells {
+        for CellSpec { servers, shards, discovery } in &self.cells {
             for ShardSpec { name, servers: members } in shards {
                 if !names.insert(name) {
                     return Err(BuildError::SameShard(name.clone()));
                 }
-                if members.is_empty() {
+                if members.is_empty() && discovery.is_none() {
                     return Err(BuildError::NoServers(name.clone()));
                 }
             }

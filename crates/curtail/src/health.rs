@@ -63,7 +63,9 @@ pub(crate) fn watch<S: Replica<R>, R: Send + 'static>(
         let replicas = cell.clone();
         let interval = health.interval;
         let check = move |up| {
-            let service = replicas.transport().at(server).map(|occupant| occupant.service);
+            let is_member = replicas.look(|core| core.server(server).member);
+            let occupant = replicas.transport().at(server).filter(|_| is_member);
+            let service = occupant.map(|occupant| occupant.service);
             let health = Arc::clone(&health);
             async move { health.check(up, service).await }
         };

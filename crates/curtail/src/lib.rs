@@ -46,6 +46,7 @@ mod error;
 mod health;
 #[cfg(feature = "http")]
 pub mod http;
+mod membership;
 mod misfit;
 pub mod observe;
 pub mod outcome;
@@ -66,6 +67,7 @@ pub use tokio::time::Instant;
 
 pub use builder::{BuildError, Builder, Cancel};
 pub use error::{BoxError, Error, ErrorKind};
+pub use membership::NoPlace;
 pub use query::{Answer, Query};
 pub use scatter::{Answers, Scatter, ScatterError};
 pub use service::Curtail;

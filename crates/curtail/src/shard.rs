@@ -65,7 +65,7 @@ impl<S: Replica<R>, R: Send + 'static> Shard<S, R> {
         let ids = cell.look(|core| core.servers_of(self.place().group).to_vec());
         let state = |id| {
             let name = replicas.name(id)?;
-            let view = cell.look(|core| core.server(id));
+            let view = Some(cell.look(|core| core.server(id))).filter(|view| view.member)?;
             let (up, outstanding, limit) = (view.up, view.outstanding, view.limit);
             Some(ServerState { name, up, outstanding, limit })
         };

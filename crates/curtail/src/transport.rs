@@ -4,7 +4,7 @@
 //! the first has left. Cost per copy: two uncontended locks, a clone of the service, and a box for
 //! its future.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -156,6 +156,8 @@ impl<N: Into<Arc<str>>, S> From<(N, S)> for Occupant<S> {
 /// The servers of a cell, by their places.
 pub(crate) struct Replicas<S: Replica<R>, R> {
     places: Arc<[Mutex<Option<Occupant<S>>>]>,
+    /// Locked while a server joins or leaves.
+    change: Arc<Mutex<()>>,
     handlers: Arc<Handlers<S, R>>,
 }
 
@@ -164,12 +166,15 @@ impl<S: Replica<R>, R: Send + 'static> Replicas<S, R> {
         occupants: impl IntoIterator<Item = Option<Occupant<S>>>,
         handlers: Arc<Handlers<S, R>>,
     ) -> Self {
-        Self { places: occupants.into_iter().map(Mutex::new).collect(), handlers }
+        let places = occupants.into_iter().map(Mutex::new).collect();
+        Self { places, change: Arc::default(), handlers }
     }
 
     /// Returns the same servers.
     pub(crate) fn share(&self) -> Self {
-        Self { places: Arc::clone(&self.places), handlers: Arc::clone(&self.handlers) }
+        let Self { places, change, handlers } = self;
+        let (places, change) = (Arc::clone(places), Arc::clone(change));
+        Self { places, change, handlers: Arc::clone(handlers) }
     }
 
     /// Returns the server at a place. `None` if the place is free.
@@ -189,11 +194,16 @@ impl<S: Replica<R>, R: Send + 'static> Replicas<S, R> {
         occupant.as_ref().map(|occupant| Arc::clone(&occupant.name))
     }
 
+    /// Lets only the caller change who is at which place.
+    pub(crate) fn change(&self) -> MutexGuard<'_, ()> {
+        self.change.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Puts a server at a place.
-    pub(crate) fn occupy(&self, server: ServerId, by: Option<Occupant<S>>) {
+    pub(crate) fn occupy(&self, server: ServerId, by: Occupant<S>) {
         let Some(place) = self.places.get(server.index()) else { return };
-        let before =
-            std::mem::replace(&mut *place.lock().unwrap_or_else(PoisonError::into_inner), by);
+        let before = place.lock().unwrap_or_else(PoisonError::into_inner).replace(by);
+        // It may do anything when it is dropped, so the place is not locked.
         drop(before);
     }
 

@@ -9,6 +9,7 @@ mod flow;
 #[cfg(feature = "http")]
 mod http;
 mod learning;
+mod membership;
 mod observing;
 mod outcomes;
 mod repeating;
