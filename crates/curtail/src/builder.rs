@@ -1,21 +1,18 @@
 //! Builds a service, and checks that its parts fit together.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use curtail_kernel::{
-    ConfigError, Feedback, GroupId, Limits, Outcome, Policy, Server, ServerId, Settings, Topology,
-    Tuning,
-};
+use curtail_kernel::{Feedback, GroupId, Limits, Outcome, Policy, ServerId, Settings, Tuning};
 use curtail_runtime::{CopyContext, Head, ServiceBuilder, Timers};
 use futures_util::{FutureExt as _, Stream};
 use tokio::task::JoinSet;
 use tower::discover::Change;
 
 use crate::health::{self, Health};
-use crate::membership::{self, Discovery, PLACES, discovery};
+use crate::layout::{self, BuildError, CellSpec, Layout, ShardSpec};
+use crate::membership::{self, discovery};
 use crate::misfit::describe;
 use crate::observe::{Named, Observer};
 use crate::service::{Curtail, Place, Shared};
@@ -31,98 +28,6 @@ pub enum Cancel {
     /// whose connection is then closed, and of HTTP/2 and gRPC, whose stream is reset, if the server
     /// notices.
     OnDrop,
-}
-
-/// The reason why a service cannot be built.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// There is no shard.
-    #[error("the service has no shards; call .shard(name, servers)")]
-    NoShards,
-    /// A shard has no servers.
-    #[error("shard {0:?} has no servers; pass at least one (name, service)")]
-    NoServers(String),
-    /// Two shards have the same name.
-    #[error("two shards are called {0:?}; give each a name of its own")]
-    SameShard(String),
-    /// Two servers of a shard have the same name.
-    #[error("two servers of a shard are called {0:?}; give each a name of its own")]
-    SameServer(String),
-    /// Nothing states which responses are failures.
-    #[error(
-        "nothing states which responses are failures, so a server that always fails would keep its \
-         traffic; call .classify(outcome::http), or .classify(outcome::any_response) if no response \
-         is one"
-    )]
-    NotClassified,
-    /// Nothing states which requests may be sent twice.
-    #[error(
-        "policy {policy} sends second copies, but nothing states which requests may be sent twice; \
-         call .repeatable(|request| Some(request.clone())) if all may be, or .repeatable(|_| None) \
-         if only those of Query::idempotent may be"
-    )]
-    NotRepeatable {
-        /// The name of the policy.
-        policy: String,
-    },
-    /// The policy does not fit the other settings.
-    #[error("{0}")]
-    Unfit(String),
-    /// The kernel rejected the service.
-    #[error(transparent)]
-    Kernel(#[from] ConfigError),
-    /// There is no tokio runtime.
-    #[error("a service needs a tokio runtime; call build() inside one")]
-    NoRuntime,
-}
-
-/// Servers, and the shards that they serve. They get a cell.
-struct CellSpec<S> {
-    servers: Vec<Occupant<S>>,
-    shards: Vec<ShardSpec>,
-    /// The servers that join and leave later.
-    discovery: Option<Discovery<S>>,
-}
-
-struct ShardSpec {
-    name: String,
-    /// Its servers, by their numbers in the cell.
-    servers: Vec<usize>,
-}
-
-/// The places of a cell, and what is at each.
-struct Layout<S> {
-    topology: Topology,
-    /// The names of the shards, by their groups.
-    names: Vec<Arc<str>>,
-    occupants: Vec<Option<Occupant<S>>>,
-    discovery: Option<Discovery<S>>,
-}
-
-impl<S> Layout<S> {
-    fn new(spec: CellSpec<S>, slots: u32, places: Option<usize>) -> Self {
-        let CellSpec { servers, shards, discovery } = spec;
-        // Servers can join a shard that has servers of its own.
-        let usual = if discovery.is_some() { PLACES } else { servers.len() };
-        let count = match shards.len() {
-            1 => places.unwrap_or(usual).max(servers.len()),
-            _ => servers.len(),
-        };
-        let mut occupants: Vec<_> = servers.into_iter().map(Some).collect();
-        occupants.resize_with(count, || None);
-        // Four billion servers would not fit into memory, so every number fits.
-        let id = |at: usize| ServerId(at as u32);
-        let groups = match &shards[..] {
-            [_] => vec![(0..count).map(id).collect()],
-            shards => {
-                shards.iter().map(|of| of.servers.iter().copied().map(id).collect()).collect()
-            }
-        };
-        let topology = Topology { servers: vec![Server { slots }; count], groups };
-        let names = shards.into_iter().map(|shard| shard.name.into()).collect();
-        Self { topology, names, occupants, discovery }
-    }
 }
 
 /// Builds a [`Curtail`].
@@ -151,6 +56,14 @@ pub struct Builder<S: Replica<R>, R: Send + 'static> {
     states_repeats: bool,
 }
 
+impl<S: Replica<R>, R: Send + 'static> Curtail<S, R> {
+    /// Returns a builder without shards.
+    #[must_use]
+    pub fn builder() -> Builder<S, R> {
+        Builder::new()
+    }
+}
+
 impl<S: Replica<R>, R: Send + 'static> fmt::Debug for Builder<S, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shards = self.cells.iter().flat_map(|cell| &cell.shards);
@@ -163,7 +76,7 @@ impl<S: Replica<R>, R: Send + 'static> fmt::Debug for Builder<S, R> {
 }
 
 impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self {
             policy: None,
             cells: Vec::new(),
@@ -539,24 +452,7 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
     }
 
     fn check(&self, policy: &Policy) -> Result<(), BuildError> {
-        if self.cells.iter().all(|cell| cell.shards.is_empty()) {
-            return Err(BuildError::NoShards);
-        }
-        let mut names = BTreeSet::new();
-        for CellSpec { servers, shards, discovery } in &self.cells {
-            for ShardSpec { name, servers: members } in shards {
-                if !names.insert(name) {
-                    return Err(BuildError::SameShard(name.clone()));
-                }
-                if members.is_empty() && discovery.is_none() {
-                    return Err(BuildError::NoServers(name.clone()));
-                }
-            }
-            let mut known = BTreeSet::new();
-            if let Some(twice) = servers.iter().find(|server| !known.insert(&server.name)) {
-                return Err(BuildError::SameServer(twice.name.to_string()));
-            }
-        }
+        layout::check(&self.cells)?;
         if !self.is_classified {
             return Err(BuildError::NotClassified);
         }

@@ -35,9 +35,9 @@
 //! - [`Curtail`]: the service. [`Curtail::scatter`] sends a request to all shards.
 //! - [`Shard`]: a tower service over the servers of one shard. [`Shard::query`] sends a [`Query`]
 //!   with a deadline and a cost of its own.
-//! - [`observe`]: metrics.
-//! - [`outcome`]: functions that judge responses.
-//! - [`http`]: bodies, relayed responses, and clients for gRPC.
+//! - [`observe`] has observers for metrics.
+//! - [`outcome`] has functions that judge responses.
+//! - [`http`] has bodies, relayed responses, and clients for gRPC.
 //! - [`CopyContext`]: what a copy knows about itself, for [`Builder::prepare`].
 #![forbid(unsafe_code)]
 
@@ -46,6 +46,7 @@ mod error;
 mod health;
 #[cfg(feature = "http")]
 pub mod http;
+mod layout;
 mod membership;
 mod misfit;
 pub mod observe;
@@ -65,8 +66,9 @@ pub use curtail_runtime::{
 };
 pub use tokio::time::Instant;
 
-pub use builder::{BuildError, Builder, Cancel};
+pub use builder::{Builder, Cancel};
 pub use error::{BoxError, Error, ErrorKind};
+pub use layout::BuildError;
 pub use membership::NoPlace;
 pub use query::{Answer, Query};
 pub use scatter::{Answers, Scatter, ScatterError};

@@ -12,8 +12,29 @@ use tokio::time::Instant;
 
 use crate::error::{BoxError, Error, ErrorKind};
 use crate::query::{Answer, Query};
+use crate::service::Curtail;
 use crate::shard::Shard;
 use crate::transport::Replica;
+
+impl<S: Replica<R>, R: Send + 'static> Curtail<S, R> {
+    /// Sends a request to every shard. The returned value is a builder for the query, which is sent
+    /// when it is awaited.
+    #[expect(clippy::needless_pass_by_value, reason = "callers have no use for it afterwards")]
+    pub fn scatter(&self, request: R) -> Scatter<S, R>
+    where
+        R: Clone,
+    {
+        Scatter::new(self.shards().map(|shard| (shard, request.clone())).collect())
+    }
+
+    /// Sends a request of its own to each of these shards, as [`Self::scatter`] does.
+    pub fn scatter_to(
+        &self,
+        requests: impl IntoIterator<Item = (Shard<S, R>, R)>,
+    ) -> Scatter<S, R> {
+        Scatter::new(requests.into_iter().collect())
+    }
+}
 
 /// A request that is sent to several shards when this is awaited.
 #[must_use = "it is sent when it is awaited"]

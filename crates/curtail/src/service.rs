@@ -7,9 +7,6 @@ use curtail_kernel::{GroupId, Limits, Policy};
 use curtail_runtime::Learned;
 use tokio::task::JoinSet;
 
-use crate::builder::Builder;
-use crate::scatter::Scatter;
-use crate::shard::Shard;
 use crate::transport::{Handlers, Replica, Replicas};
 
 /// A replicated service: shards, each with replicas that can serve its queries. Clones share it, and
@@ -54,12 +51,6 @@ impl<S: Replica<R>, R: Send + 'static> fmt::Debug for Curtail<S, R> {
 }
 
 impl<S: Replica<R>, R: Send + 'static> Curtail<S, R> {
-    /// Returns a builder without shards.
-    #[must_use]
-    pub fn builder() -> Builder<S, R> {
-        Builder::new()
-    }
-
     /// Returns the policy.
     #[must_use]
     pub fn policy(&self) -> &Policy {
@@ -76,47 +67,5 @@ impl<S: Replica<R>, R: Send + 'static> Curtail<S, R> {
     #[must_use]
     pub fn learned(&self) -> Option<Learned> {
         self.0.running.learning().map(curtail_runtime::Learning::learned)
-    }
-
-    /// Returns the shards, in the order in which they were added.
-    pub fn shards(&self) -> impl Iterator<Item = Shard<S, R>> {
-        (0..self.0.shards.len()).map(|at| Shard { service: self.clone(), at })
-    }
-
-    /// Returns a shard.
-    ///
-    /// # Panics
-    /// Panics if the service has no such shard. See [`Self::get_shard`].
-    #[must_use]
-    pub fn shard(&self, name: &str) -> Shard<S, R> {
-        match self.get_shard(name) {
-            Some(shard) => shard,
-            None => panic!("there is no shard {name:?} in {self:?}"),
-        }
-    }
-
-    /// Returns a shard. `None` if the service has no such shard.
-    #[must_use]
-    pub fn get_shard(&self, name: &str) -> Option<Shard<S, R>> {
-        let at = self.0.shards.iter().position(|shard| &*shard.name == name)?;
-        Some(Shard { service: self.clone(), at })
-    }
-
-    /// Sends a request to every shard. The returned value is a builder for the query, which is sent
-    /// when it is awaited.
-    #[expect(clippy::needless_pass_by_value, reason = "callers have no use for it afterwards")]
-    pub fn scatter(&self, request: R) -> Scatter<S, R>
-    where
-        R: Clone,
-    {
-        Scatter::new(self.shards().map(|shard| (shard, request.clone())).collect())
-    }
-
-    /// Sends a request of its own to each of these shards, as [`Self::scatter`] does.
-    pub fn scatter_to(
-        &self,
-        requests: impl IntoIterator<Item = (Shard<S, R>, R)>,
-    ) -> Scatter<S, R> {
-        Scatter::new(requests.into_iter().collect())
     }
 }

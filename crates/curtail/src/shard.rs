@@ -17,6 +17,32 @@ use crate::query::{Again, Answer, Parcel, Query};
 use crate::service::{Curtail, Place};
 use crate::transport::{Caller, Outgoing, Received, Replica, Replicas};
 
+impl<S: Replica<R>, R: Send + 'static> Curtail<S, R> {
+    /// Returns the shards, in the order in which they were added.
+    pub fn shards(&self) -> impl Iterator<Item = Shard<S, R>> {
+        (0..self.0.shards.len()).map(|at| Shard { service: self.clone(), at })
+    }
+
+    /// Returns a shard.
+    ///
+    /// # Panics
+    /// Panics if the service has no such shard. See [`Self::get_shard`].
+    #[must_use]
+    pub fn shard(&self, name: &str) -> Shard<S, R> {
+        match self.get_shard(name) {
+            Some(shard) => shard,
+            None => panic!("there is no shard {name:?} in {self:?}"),
+        }
+    }
+
+    /// Returns a shard. `None` if the service has no such shard.
+    #[must_use]
+    pub fn get_shard(&self, name: &str) -> Option<Shard<S, R>> {
+        let at = self.0.shards.iter().position(|shard| &*shard.name == name)?;
+        Some(Shard { service: self.clone(), at })
+    }
+}
+
 /// A shard of a service. It is a tower service that sends each request to one of the shard's
 /// servers, or to several. It is always ready: queries wait inside the call, in a bounded queue.
 pub struct Shard<S: Replica<R>, R: Send + 'static> {

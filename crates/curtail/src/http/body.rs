@@ -9,7 +9,6 @@ use futures_util::FutureExt as _;
 use http::HeaderMap;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-use super::relay::Relayed;
 use crate::error::BoxError;
 
 /// The body of a request or a response.
@@ -22,7 +21,6 @@ pub(super) enum Kind {
     Empty,
     Whole(Whole),
     Streaming(BoxBody),
-    Relayed(Relayed),
 }
 
 pub(super) type BoxBody = Pin<Box<dyn HttpBody<Data = Bytes, Error = BoxError> + Send>>;
@@ -63,7 +61,7 @@ impl Body {
         match &self.0 {
             Kind::Empty => Some(Self::empty()),
             Kind::Whole(whole) => Some(Self(Kind::Whole(whole.clone()))),
-            Kind::Streaming(_) | Kind::Relayed(_) => None,
+            Kind::Streaming(_) => None,
         }
     }
 
@@ -116,7 +114,7 @@ impl Body {
     pub(super) fn whole_trailers(&self) -> Option<&HeaderMap> {
         match &self.0 {
             Kind::Whole(whole) => whole.trailers.as_ref(),
-            Kind::Empty | Kind::Streaming(_) | Kind::Relayed(_) => None,
+            Kind::Empty | Kind::Streaming(_) => None,
         }
     }
 
@@ -140,7 +138,7 @@ impl fmt::Debug for Body {
         match &self.0 {
             Kind::Empty => f.write_str("Body::empty()"),
             Kind::Whole(whole) => write!(f, "Body({} bytes)", whole.len()),
-            Kind::Streaming(_) | Kind::Relayed(_) => f.write_str("Body(stream)"),
+            Kind::Streaming(_) => f.write_str("Body(stream)"),
         }
     }
 }
@@ -161,7 +159,6 @@ impl HttpBody for Body {
                 Poll::Ready(frame.map(Ok))
             }
             Kind::Streaming(body) => body.as_mut().poll_frame(context),
-            Kind::Relayed(body) => body.poll_frame(context),
         }
     }
 
@@ -170,7 +167,6 @@ impl HttpBody for Body {
             Kind::Empty => true,
             Kind::Whole(whole) => whole.pieces.is_empty() && whole.trailers.is_none(),
             Kind::Streaming(body) => body.is_end_stream(),
-            Kind::Relayed(_) => false,
         }
     }
 
@@ -179,7 +175,6 @@ impl HttpBody for Body {
             Kind::Empty => SizeHint::with_exact(0),
             Kind::Whole(whole) => SizeHint::with_exact(whole.len()),
             Kind::Streaming(body) => body.size_hint(),
-            Kind::Relayed(body) => body.size_hint(),
         }
     }
 }

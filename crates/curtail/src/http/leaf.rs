@@ -15,8 +15,13 @@ use crate::error::BoxError;
 /// Adapts a client of one server, such as tonic's `Channel`, so that it can be a server of a shard.
 /// `body` makes a request body of the client's type.
 ///
-/// ```ignore
+/// ```no_run
+/// use curtail::http;
+/// use tonic::transport::Endpoint;
+///
+/// let channel = Endpoint::from_static("http://10.0.0.1:50051").connect_lazy();
 /// let server = http::leaf(channel, tonic::body::Body::new);
+/// # let _ = server;
 /// ```
 pub fn leaf<S, B>(client: S, body: fn(Body) -> B) -> Leaf<S, B> {
     Leaf { client, body }

@@ -15,7 +15,7 @@ use curtail_http::grpc;
 use curtail_kernel::{Fault, Outcome, OutcomeTable};
 use curtail_runtime::{CopyContext, Failure, Head, TailEnd};
 use http::{HeaderMap, Response};
-use http_body::{Frame, SizeHint};
+use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::Instant;
 
 use super::body::{Body, BoxBody, Kind, Polled};
@@ -53,7 +53,7 @@ pub fn relay(
     let shared = Arc::new(Mutex::new(state));
     let rest =
         Rest { shared: Arc::clone(&shared), copy, is_wanted: true, progress: Instant::now() };
-    let body = Body(Kind::Relayed(Relayed { shared }));
+    let body = Body(Kind::Streaming(Box::pin(Relayed { shared })));
     let head = Head::streaming(Response::from_parts(parts, body), Box::pin(rest));
     Head { outcome, ..head }
 }
@@ -109,12 +109,15 @@ fn lock(shared: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 /// The body for the caller.
-pub(super) struct Relayed {
+struct Relayed {
     shared: Arc<Mutex<State>>,
 }
 
-impl Relayed {
-    pub(super) fn poll_frame(&mut self, context: &mut Context<'_>) -> Polled {
+impl HttpBody for Relayed {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled {
         let mut state = lock(&self.shared);
         if state.body.is_none() && state.end.is_none() {
             return Poll::Ready(Some(Err(BoxError::from(Failure::GivenUp))));
@@ -126,8 +129,8 @@ impl Relayed {
         frame
     }
 
-    pub(super) fn size_hint(&self) -> SizeHint {
-        lock(&self.shared).body.as_ref().map_or(SizeHint::with_exact(0), |body| body.size_hint())
+    fn size_hint(&self) -> SizeHint {
+        lock(&self.shared).body.as_ref().map_or(SizeHint::with_exact(0), HttpBody::size_hint)
     }
 }
 

@@ -101,7 +101,7 @@ impl<S: Replica<R>, R: Send + 'static> Named<S, R> {
 
 impl<S: Replica<R>, R: Send + 'static> curtail_runtime::Observer for Named<S, R> {
     fn copy_started(&self, copy: CopyInfo, _: StartReason) {
-        self.copy(copy, |observer, copy| observer.copy_started(copy));
+        self.copy(copy, Observer::copy_started);
     }
 
     fn copy_cancelled(&self, copy: CopyInfo, why: StopReason) {

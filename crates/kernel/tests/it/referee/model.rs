@@ -206,18 +206,6 @@ impl Model {
         }
     }
 
-    pub(crate) fn is_up(&self, server: ServerId) -> bool {
-        self.up[server.index()] == Health::Up
-    }
-
-    /// Whether the server may get copies: it is up, or all servers of one of its groups are bad.
-    pub(crate) fn is_open(&self, server: ServerId) -> bool {
-        let bad = matches!(self.up[server.index()], Health::Ejected | Health::Unhealthy);
-        let mine = self.topology.groups.iter().filter(|group| group.contains(&server));
-        let mut panics = mine.filter(|group| !group.iter().any(|&other| self.is_up(other)));
-        self.is_up(server) || (bad && panics.next().is_some())
-    }
-
     /// Whether duplicates are limited and no token is left.
     pub(crate) fn hedges_refused(&self) -> bool {
         let baseline = !self.policy.is_budgeted();
