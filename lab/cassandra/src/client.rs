@@ -5,9 +5,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow};
-use curtail_kernel::{GroupId, Limits, Policy, Server, ServerId, Topology, rng};
-use curtail_runtime::{Cell, Query, Services, Timers};
+use anyhow::{Context as _, Result};
+use curtail::{Curtail, Policy, Query, Shard, outcome};
 use futures_util::future::try_join_all;
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
@@ -19,7 +18,7 @@ use scylla::policies::load_balancing::{
 use scylla::statement::Consistency;
 use scylla::statement::prepared::PreparedStatement;
 use tower::service_fn;
-use tower::util::BoxCloneSyncService;
+use tower::util::BoxCloneService;
 
 use crate::nodes::{self, NODES, REPLICAS};
 use crate::workload::{self, Operation, Table};
@@ -78,7 +77,8 @@ pub(crate) struct Client {
     session: Arc<Session>,
     read: PreparedStatement,
     updates: Arc<[PreparedStatement]>,
-    cell: Option<Cell<Services<Node, String>>>,
+    /// The ranges of tokens, in the order of their first nodes. `None` if the driver chooses.
+    ranges: Option<Arc<[Shard<Node, String>]>>,
 }
 
 impl Client {
@@ -94,20 +94,11 @@ impl Client {
         read.set_is_idempotent(true);
         let update = |field| session.prepare(workload::update(settings.table, field));
         let updates = try_join_all(workload::fields().map(update)).await?.into();
-        let cell = match &who.policy {
+        let ranges = match who.policy {
             None => None,
-            Some(policy) => {
-                let nodes = (0..NODES).map(|at| node(at, &session, &read));
-                let nodes = Services::new(nodes.collect::<Result<Vec<_>>>()?);
-                let mut limits =
-                    Limits { timeout_ns: TIMEOUT.as_nanos() as u64, ..Limits::default() };
-                limits.tuning.clients = settings.clients;
-                let kernel =
-                    policy.build(&topology(), limits, rng(seed)).map_err(|why| anyhow!(why))?;
-                Some(Cell::new(kernel, nodes, Timers::precise()))
-            }
+            Some(policy) => Some(ranges(policy, settings, seed, &session, &read)?),
         };
-        Ok(Self { session, read, updates, cell })
+        Ok(Self { session, read, updates, ranges })
     }
 
     /// Performs an operation and waits for the whole response.
@@ -124,13 +115,12 @@ impl Client {
     }
 
     async fn read(&self, key: String) -> Result<()> {
-        let Some(cell) = &self.cell else {
+        let Some(ranges) = &self.ranges else {
             self.session.execute_unpaged(&self.read, (key,)).await?;
             return Ok(());
         };
         let token = self.read.calculate_token(&(&key,))?.context("records have keys")?;
-        let query = Query::new(key).to_group(group(token.value()));
-        cell.query(query).await.map_err(|why| anyhow!("{why}"))?;
+        ranges[range(token.value())].query(Query::idempotent(key)).await?;
         Ok(())
     }
 }
@@ -163,7 +153,7 @@ pub(crate) fn pin(statement: &PreparedStatement, node: usize) -> Result<Prepared
 }
 
 /// A node that reads records by key.
-type Node = BoxCloneSyncService<String, (), ExecutionError>;
+type Node = BoxCloneService<String, (), ExecutionError>;
 
 fn node(node: usize, session: &Arc<Session>, read: &PreparedStatement) -> Result<Node> {
     let (session, read) = (Arc::clone(session), Arc::new(pin(read, node)?));
@@ -173,21 +163,39 @@ fn node(node: usize, session: &Arc<Session>, read: &PreparedStatement) -> Result
     })))
 }
 
-/// Returns all nodes, and the groups of neighbors on the ring.
-fn topology() -> Topology {
-    let ring =
-        |first: usize| (0..REPLICAS).map(move |next| ServerId(((first + next) % NODES) as u32));
-    Topology {
-        servers: vec![Server { slots: 1 }; NODES],
-        groups: (0..NODES).map(|first| ring(first).collect()).collect(),
+/// Returns the ranges of tokens as shards, each with the nodes that have its records.
+fn ranges(
+    policy: Policy,
+    settings: ClientSettings,
+    seed: u64,
+    session: &Arc<Session>,
+    read: &PreparedStatement,
+) -> Result<Arc<[Shard<Node, String>]>> {
+    let nodes = (0..NODES).map(|at| Ok((nodes::address(at), node(at, session, read)?)));
+    let nodes = nodes.collect::<Result<Vec<_>>>()?;
+    let mut builder = Curtail::builder()
+        .policy(policy)
+        .ring(nodes, (0..NODES).map(|first| (format!("range {first}"), neighbors(first))))
+        .clients(settings.clients)
+        .timeout(TIMEOUT)
+        .seed(seed)
+        .classify(outcome::any_response)
+        .repeatable(|key: &String| Some(key.clone()));
+    if policy.pulls() {
+        builder = builder.slots(1);
     }
+    Ok(builder.build()?.shards().collect())
 }
 
-/// Returns the group that holds a record. Its first replica is the first node at or after the
-/// record's token.
-fn group(token: i64) -> GroupId {
-    let first = (0..NODES).find(|node| token <= nodes::token(*node));
-    GroupId(first.unwrap_or(0) as u32)
+/// Returns a node and the next ones on the ring, which have the same records.
+fn neighbors(first: usize) -> impl Iterator<Item = usize> {
+    (0..REPLICAS).map(move |next| (first + next) % NODES)
+}
+
+/// Returns the range that has a record. Its first replica is the first node at or after the record's
+/// token.
+fn range(token: i64) -> usize {
+    (0..NODES).find(|node| token <= nodes::token(*node)).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -197,13 +205,11 @@ mod tests {
     #[test]
     fn a_record_is_at_the_node_behind_its_token_and_the_next_two() {
         for node in 0..NODES {
-            assert_eq!(group(nodes::token(node)), GroupId(node as u32));
+            assert_eq!(range(nodes::token(node)), node);
         }
-        assert_eq!(group(nodes::token(1) + 1), GroupId(2));
-        assert_eq!(group(i64::MAX), GroupId(0));
-        let groups = topology().groups;
-        assert_eq!(groups[4], [ServerId(4), ServerId(0), ServerId(1)]);
-        topology().check().unwrap();
+        assert_eq!(range(nodes::token(1) + 1), 2);
+        assert_eq!(range(i64::MAX), 0);
+        assert_eq!(neighbors(4).collect::<Vec<_>>(), [4, 0, 1]);
     }
     #[test]
     fn a_contender_is_the_driver_or_a_policy() {

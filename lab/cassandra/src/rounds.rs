@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::value_parser;
+use curtail::Timers;
 use curtail_load::Histogram;
 use curtail_load::open_loop::{self, Bounds, Class, Request, poisson};
 use curtail_machine::take_turns;
-use curtail_runtime::Timers;
 use curtail_stats::ratio;
 use futures_util::future::{join_all, try_join_all};
 use scylla::client::session::Session;
