@@ -9,6 +9,7 @@ mod flow_examples;
 mod hedges;
 mod laedge;
 mod observing_pick;
+mod own_policy;
 mod random_events;
 mod rates;
 mod referee;
