@@ -25,6 +25,10 @@ pub fn policy(name: &str) -> PolicyName {
     {
         return over(&policy(hedge), &policy(pick));
     }
+    // The gate, the rate or the pick is none of these, or it is of one's own.
+    if name.contains('+') && name != "laedge:cc+pc" {
+        return of(name, name, "");
+    }
     let (kind, rest) = name.split_once(':').unwrap_or((name, ""));
     match (kind, rest) {
         ("random", "") => of("Random", "random choice", "a replica at random; no hedging"),
@@ -274,7 +278,10 @@ mod tests {
         assert_eq!(learned.short, "Delayed p95, cancelling, over least outstanding");
         assert!(learned.does.contains("percentile 95 of recent ages"), "{}", learned.does);
         assert!(learned.does.ends_with("copies go to the replica with the fewest queries"));
-        assert_eq!(policy("laedge+bounded:2").short, "laedge+bounded:2");
+        for name in ["laedge+bounded:2", "laedge:cc+own", "delayed:5ms+own", "own:5ms+own"] {
+            assert_eq!((&*policy(name).short, &*policy(name).does), (name, ""));
+        }
+        assert_eq!(policy("laedge:cc+pc+random").short, "laedge:cc+pc+random");
         assert_eq!(policy("probabilistic:5ms:0.1").short, "Probabilistic 5\u{a0}ms, 0.1");
         assert_eq!(policy("app-timeout:5ms").noun, "application time-outs");
         assert_eq!(policy("rescue").short, "Rescue");
