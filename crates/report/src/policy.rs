@@ -15,20 +15,23 @@ pub struct PolicyName {
 
 /// Names a policy. An unknown policy keeps the name that the command line uses.
 pub fn policy(name: &str) -> PolicyName {
+    match name.split_once('+') {
+        None | Some(("laedge:cc", "pc")) => bare(name),
+        Some((hedge, pick)) if PICKS.contains(&pick) => over(&bare(hedge), &bare(pick)),
+        // The gate, the rate or the pick is another one, perhaps one's own.
+        Some(_) => {
+            PolicyName { short: name.to_owned(), noun: name.to_owned(), does: String::new() }
+        }
+    }
+}
+
+/// Names a policy whose name has one part.
+fn bare(name: &str) -> PolicyName {
     let of = |short: &str, noun: &str, does: &str| PolicyName {
         short: short.to_owned(),
         noun: noun.to_owned(),
         does: does.to_owned(),
     };
-    if let Some((hedge, pick)) = name.split_once('+')
-        && PICKS.contains(&pick)
-    {
-        return over(&policy(hedge), &policy(pick));
-    }
-    // The gate, the rate or the pick is none of these, or it is of one's own.
-    if name.contains('+') && name != "laedge:cc+pc" {
-        return of(name, name, "");
-    }
     let (kind, rest) = name.split_once(':').unwrap_or((name, ""));
     match (kind, rest) {
         ("random", "") => of("Random", "random choice", "a replica at random; no hedging"),

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use curtail_kernel::NEVER_NS;
-use curtail_kernel::hedge::{AnyLearner, DelayLearner, Learner as _, Records, RescueLearner};
+use curtail_kernel::hedge::{AnyLearner, DelayLearner, Learner, Records, RescueLearner};
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
@@ -126,5 +126,33 @@ impl Learning {
 
     fn lock(&self) -> MutexGuard<'_, AnyLearner> {
         self.learner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Own;
+
+    impl Learner for Own {
+        type Record = ();
+        type Snapshot = &'static str;
+
+        fn absorb(&mut self, _: &[()]) {}
+
+        fn snapshot(&self) -> &'static str {
+            "what it learned"
+        }
+    }
+
+    #[test]
+    fn a_status_page_shows_what_any_policy_has_learned() {
+        let learned = Learning::new(AnyLearner::new(Own)).learned();
+        let json = serde_json::to_string(&learned).expect("it can be written");
+        assert_eq!(json, r#"{"snapshot":"\"what it learned\""}"#);
+        let delay = Learning::new(AnyLearner::new(DelayLearner::new(95.0))).learned();
+        assert_eq!(serde_json::to_string(&delay).expect("as above"), r#"{"delay_ns":null}"#);
     }
 }

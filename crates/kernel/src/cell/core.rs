@@ -244,8 +244,9 @@ impl Core {
         if budget.allows(self.arrivals) {
             return true;
         }
-        let state = &mut self.queries[query.index()];
-        self.hedges_refused += u64::from(!core::mem::replace(&mut state.refused, true));
+        if let Some(state) = self.queries.get_mut(query.index()) {
+            self.hedges_refused += u64::from(!core::mem::replace(&mut state.refused, true));
+        }
         false
     }
 
@@ -266,8 +267,8 @@ impl Core {
     /// more duplicates. It is also false after the query's deadline.
     #[must_use]
     pub fn may_duplicate(&self, query: QueryId) -> bool {
-        let state = &self.queries[query.index()];
-        state.may_duplicate && state.deadline > self.now
+        let state = self.queries.get(query.index());
+        state.is_some_and(|state| state.may_duplicate && state.deadline > self.now)
     }
 
     /// Returns the expected cost of a live query. `None` if it is unknown, or if the policy does not
@@ -287,7 +288,7 @@ impl Core {
     /// Returns the copies of a query that may still win, newest first.
     pub fn copies_of(&self, query: QueryId) -> impl Iterator<Item = CopyView> + '_ {
         let next = |slot: u32| (slot != NONE).then_some(slot);
-        let first = next(self.queries[query.index()].first);
+        let first = self.queries.get(query.index()).and_then(|state| next(state.first));
         core::iter::successors(first, move |&slot| next(self.copies.get(slot).next)).map(|slot| {
             let copy = self.copies.get(slot);
             CopyView {

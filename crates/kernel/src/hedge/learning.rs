@@ -29,6 +29,7 @@ pub trait Learns {
     -> bool;
 
     /// Handles the end of a copy whose query had already ended. The server of the copy is healthy.
+    /// For bookkeeping only.
     fn outlived(&mut self, _core: &mut Core, _server: ServerId, _copy: CopyId) {}
 
     /// Handles the timeout of a copy that was allowed to run on. The cell then stops the copy.

@@ -14,7 +14,6 @@ pub use build::Driver;
 pub use catalog::Catalog;
 pub use names::PolicyError;
 
-
 use crate::action::Role;
 use crate::balance::{self, NewPick};
 use crate::config::{Gate, Limits};

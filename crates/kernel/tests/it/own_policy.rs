@@ -166,6 +166,7 @@ impl<P: Pick + ?Sized> Hedge<P> for Reckless {
         let none = QueryId(1_000);
         assert_eq!(core.duplicate(pick, none, why), None);
         assert_eq!(core.choose_second(pick, none), None);
+        assert!(!core.may_duplicate(none) && core.copies_of(none).next().is_none());
         assert_eq!(core.duplicate_on(first.server, query, why), None, "its server");
         assert_eq!(core.duplicate_on(ServerId(9), query, why), None, "no server");
         assert_eq!(core.duplicate_on(ServerId(3), query, why), None, "of another group");

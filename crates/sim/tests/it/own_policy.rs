@@ -186,7 +186,7 @@ fn it_is_scripted_with_what_it_has_learned() {
     };
     let answer = |script: &Script| {
         let log = play(script).expect("a script that can be played");
-        let log: Vec<String> = log.iter().map(|entry| entry.to_string()).collect();
+        let log: Vec<String> = log.iter().map(ToString::to_string).collect();
         log.into_iter().find(|line| line.contains("answer")).expect("it responds")
     };
     assert!(answer(&script).contains("17.000000 ms  -> answer q0 by c1"), "after 3 · 4 ms");
