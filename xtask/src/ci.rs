@@ -17,6 +17,8 @@ use crate::{test, tidy};
 const PYTHON: &str = "--manifest-path python/Cargo.toml";
 /// The lab, too.
 const LAB: &str = "--manifest-path lab/Cargo.toml";
+/// A policy of one's own, as a crate of a user.
+const EXAMPLE: &str = "--manifest-path examples/policy/Cargo.toml";
 /// Entries that only one of the workspaces needs are not reported.
 const DENY: &str =
     "check -A license-exception-not-encountered -A unused-wrapper bans licenses sources";
@@ -52,9 +54,11 @@ struct Step {
     run: fn(&Ci<'_>) -> Result<bool>,
 }
 
-const STEPS: [Step; 15] = [
+const STEPS: [Step; 16] = [
     step("fmt", |ci| {
-        Ok(ci.cargo("fmt --all --check")? && ci.cargo(&format!("fmt --all --check {LAB}"))?)
+        Ok(ci.cargo("fmt --all --check")?
+            && ci.cargo(&format!("fmt --all --check {LAB}"))?
+            && ci.cargo(&format!("fmt --check {EXAMPLE}"))?)
     }),
     step("clippy", |ci| ci.cargo("clippy --workspace --all-targets -- -D warnings")),
     step("docs", |ci| {
@@ -70,6 +74,10 @@ const STEPS: [Step; 15] = [
     step("object", |ci| ci.sh(OBJECT)),
     Step { needs: &["program:valgrind"], ..step("lab", lab) },
     step("test", |ci| test::run(ci.root)),
+    step("example", |ci| {
+        Ok(ci.cargo(&format!("clippy --locked {EXAMPLE} -- -D warnings"))?
+            && ci.cargo(&format!("run --quiet --locked {EXAMPLE}"))?)
+    }),
     Step { needs: &["python:3.10", "registry:iniconfig"], ..step("python", python) },
     // The command names the whole workspace, so that cargo reuses everything that the tests have built.
     step("fuzz", |ci| {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use curtail_kernel::hedge::AnyLearner;
 use curtail_kernel::{GroupId, Limits, Policy};
 use curtail_runtime::Learned;
 use tokio::task::JoinSet;
@@ -61,6 +62,12 @@ impl<S: Replica<R>, R: Send + 'static> Curtail<S, R> {
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.0.limits
+    }
+
+    /// Passes the learner of the service to `with` and returns the result, for a policy of one's own.
+    /// `None` if the policy does not learn.
+    pub fn learner<V>(&self, with: impl FnOnce(&AnyLearner) -> V) -> Option<V> {
+        self.0.running.learning().map(|learning| learning.look(with))
     }
 
     /// Returns what the service has learned. `None` if its policy does not learn.

@@ -21,7 +21,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use curtail_kernel::hedge::{Learner, Record};
+use curtail_kernel::hedge::{AnyLearner, Records};
 use curtail_kernel::{
     Action, Arrive, CopyId, Event, GroupId, Limits, NEVER_NS, Outcome, Policy, QueryId, Rng,
     Scheduler, Timestamp, Topology, rng,
@@ -42,8 +42,8 @@ struct Driver {
     answers: u64,
     events: u64,
     copies: u64,
-    learner: Option<Box<dyn Learner>>,
-    records: Vec<Record>,
+    learner: Option<AnyLearner>,
+    records: Records,
 }
 
 impl Driver {
@@ -101,10 +101,9 @@ impl Driver {
     #[inline(never)]
     fn learn(&mut self) {
         let Some(learner) = &mut self.learner else { return };
-        self.records.clear();
         self.cell.publish(&mut self.records);
-        learner.absorb(&self.records);
-        self.cell.adopt(learner.snapshot());
+        learner.absorb(&mut self.records);
+        self.cell.adopt(&learner.snapshot());
     }
 
     fn waiting(&self) -> u32 {
@@ -145,7 +144,7 @@ fn main() {
         events: 0,
         copies: 0,
         learner,
-        records: Vec::new(),
+        records: Records::default(),
     };
     if waiting == 0 {
         (0..replicas / 2).for_each(|_| driver.arrive());

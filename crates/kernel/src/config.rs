@@ -200,6 +200,17 @@ impl Limits {
     }
 }
 
+/// The cell for which a pick or a hedge is built.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    /// Its servers and groups.
+    pub topology: &'a Topology,
+    /// Its limits.
+    pub limits: &'a Limits,
+    /// The number of copies that its servers may hold.
+    pub gate: Gate,
+}
+
 /// The reason why a cell cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError(pub String);

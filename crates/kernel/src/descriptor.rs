@@ -1,5 +1,7 @@
 //! Descriptors: all that is known of a pick, a rate or a hedge by its name. The parser of names, help
 //! and error texts, configurations, metrics, cells, the simulator and its advice read them here.
+//!
+//! A part of one's own has a descriptor in a static, like ours. [`crate::Catalog`] gives it a name.
 
 use core::fmt;
 
@@ -148,7 +150,7 @@ pub trait Compiled {
 
 impl<B> Descriptor<B> {
     /// Whether a form has this argument.
-    pub(crate) fn has(&self, argument: &str) -> bool {
+    pub(crate) fn has(&'static self, argument: &str) -> bool {
         self.pieces().any(|(_, mut pieces)| pieces.any(|piece| piece == argument))
     }
 
@@ -157,13 +159,15 @@ impl<B> Descriptor<B> {
         Part { of: self, arguments }
     }
 
+    /// Returns every form. A name without arguments is its only form.
+    pub(crate) fn all_forms(&'static self) -> &'static [&'static str] {
+        if self.forms.is_empty() { core::slice::from_ref(&self.name) } else { self.forms }
+    }
+
     /// Returns the pieces of each form, without the optional word and with it. The first piece is
     /// the name.
-    fn variants(&self) -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
-        // A name without arguments is its only form.
-        let forms =
-            if self.forms.is_empty() { core::slice::from_ref(&self.name) } else { self.forms };
-        forms
+    fn variants(&'static self) -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
+        self.all_forms()
             .iter()
             .flat_map(|form| match form.split_once("[:") {
                 None => [Some((*form, None)), None],
@@ -176,7 +180,7 @@ impl<B> Descriptor<B> {
 
     /// Returns the number and the pieces of each variant.
     pub(crate) fn pieces(
-        &self,
+        &'static self,
     ) -> impl Iterator<Item = (usize, impl Iterator<Item = &'static str> + Clone)> {
         let split =
             |(kept, word): (&'static str, Option<&'static str>)| kept.split(':').chain(word);
@@ -208,7 +212,8 @@ impl<B> Part<B> {
     /// Whether it is this one, whatever its arguments.
     #[must_use]
     pub fn is(&self, other: &Descriptor<B>) -> bool {
-        self.of.name == other.name
+        // A part of one's own may have the name of another.
+        core::ptr::eq(self.of, other)
     }
 }
 

@@ -131,9 +131,11 @@ pub enum Event {
     Received { copy: CopyId, bytes: u64 },
     /// A server replied to a probe. No event is reported for a probe without a reply.
     Probed(Probed),
-    /// Changes the number of copies that a server may hold ([`crate::Core::set_limit`]).
+    /// Changes the number of copies that a server may hold. The number is clamped to the range from 1
+    /// to [`crate::Topology::MAX_GATE`].
     Limit { server: ServerId, limit: u32 },
-    /// Closes a server to new copies until the given time ([`crate::Core::close_until`]).
+    /// Closes a server to new copies, even to duplicates, until the given time, which replaces any
+    /// earlier one. If the time is in the past, the server opens.
     Close { server: ServerId, until: Timestamp },
     /// A server that refused work asks for a pause (`Retry-After`). It is closed for that time, but
     /// at most [`crate::Limits::retry_after_max_ns`], and only if each of its groups has another

@@ -71,7 +71,7 @@ mod tuning;
 
 pub use action::{Action, EjectReason, FailReason, Role, ShedReason, StartReason, StopReason};
 pub use cell::{Cell, CopyView, Core, Inline, Parts, Scheduler};
-pub use config::{ConfigError, Gate, Limits, Server, Topology};
+pub use config::{ConfigError, Gate, Limits, Server, Site, Topology};
 pub use descriptor::{Arguments, Compiled, Conduct, Descriptor, Needs, Part};
 pub use event::{Arrive, Event, Feedback, Probed};
 pub use heap::Heaps;
@@ -79,10 +79,13 @@ pub use id::{CopyId, GroupId, QueryId, ServerId};
 pub use levels::Levels;
 pub use order::Avoid;
 pub use outcome::{Fault, GRPC_CODES, Outcome, OutcomeTable, STATUSES};
-pub use policy::{Driver, Misfit, Policy, PolicyError, Settings};
+pub use policy::{Catalog, Driver, Misfit, Policy, PolicyError, Settings};
 pub use servers::ServerView;
 pub use time::{NEVER_NS, Timestamp};
 pub use tuning::Tuning;
+
+/// The traits of [`Rng`], for picks and hedges that draw random numbers.
+pub use rand_core;
 
 /// The random number generator of a cell, passed in at construction. Its seed determines how every
 /// tie is broken.

@@ -15,16 +15,23 @@ pub struct PolicyName {
 
 /// Names a policy. An unknown policy keeps the name that the command line uses.
 pub fn policy(name: &str) -> PolicyName {
+    match name.split_once('+') {
+        None | Some(("laedge:cc", "pc")) => bare(name),
+        Some((hedge, pick)) if PICKS.contains(&pick) => over(&bare(hedge), &bare(pick)),
+        // The gate, the rate or the pick is another one, perhaps one's own.
+        Some(_) => {
+            PolicyName { short: name.to_owned(), noun: name.to_owned(), does: String::new() }
+        }
+    }
+}
+
+/// Names a policy whose name has one part.
+fn bare(name: &str) -> PolicyName {
     let of = |short: &str, noun: &str, does: &str| PolicyName {
         short: short.to_owned(),
         noun: noun.to_owned(),
         does: does.to_owned(),
     };
-    if let Some((hedge, pick)) = name.split_once('+')
-        && PICKS.contains(&pick)
-    {
-        return over(&policy(hedge), &policy(pick));
-    }
     let (kind, rest) = name.split_once(':').unwrap_or((name, ""));
     match (kind, rest) {
         ("random", "") => of("Random", "random choice", "a replica at random; no hedging"),
@@ -274,7 +281,10 @@ mod tests {
         assert_eq!(learned.short, "Delayed p95, cancelling, over least outstanding");
         assert!(learned.does.contains("percentile 95 of recent ages"), "{}", learned.does);
         assert!(learned.does.ends_with("copies go to the replica with the fewest queries"));
-        assert_eq!(policy("laedge+bounded:2").short, "laedge+bounded:2");
+        for name in ["laedge+bounded:2", "laedge:cc+own", "delayed:5ms+own", "own:5ms+own"] {
+            assert_eq!((&*policy(name).short, &*policy(name).does), (name, ""));
+        }
+        assert_eq!(policy("laedge:cc+pc+random").short, "laedge:cc+pc+random");
         assert_eq!(policy("probabilistic:5ms:0.1").short, "Probabilistic 5\u{a0}ms, 0.1");
         assert_eq!(policy("app-timeout:5ms").noun, "application time-outs");
         assert_eq!(policy("rescue").short, "Rescue");

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use curtail_kernel::hedge::{Record, Snapshot};
+use curtail_kernel::hedge::{Records, Snapshot};
 use curtail_kernel::{Core, Event, Scheduler, ServerId};
 
 use crate::inner::Inner;
@@ -120,7 +120,7 @@ impl<T: Transport> Cell<T> {
     }
 
     /// Moves what the cell has recorded to the end of a list.
-    pub(crate) fn publish(&self, into: &mut Vec<Record>) {
+    pub(crate) fn publish(&self, into: &mut Records) {
         self.inner.lock().kernel.publish(into);
     }
 

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use curtail_kernel::NEVER_NS;
-use curtail_kernel::hedge::{Learner, Record};
+use curtail_kernel::hedge::{AnyLearner, DelayLearner, Learner, Records, RescueLearner};
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
@@ -25,7 +25,7 @@ const EPOCH: Duration = Duration::from_millis(100);
 /// The learner of a service. Several tasks may read it.
 #[derive(Debug)]
 pub struct Learning {
-    learner: Mutex<Box<dyn Learner>>,
+    learner: Mutex<AnyLearner>,
 }
 
 /// The state of a learner, for a status page.
@@ -38,6 +38,11 @@ pub enum Learned {
     Delay {
         /// The age at which a query gets a second copy. Null until it is known.
         delay_ns: Option<u64>,
+    },
+    /// The state of a hedge from outside of the kernel.
+    Other {
+        /// Its snapshot, as text.
+        snapshot: String,
     },
 }
 
@@ -59,12 +64,15 @@ pub struct LearnedRescue {
 }
 
 impl Learned {
-    fn of(learner: &dyn Learner) -> Self {
-        let known = |ns| (ns != NEVER_NS).then_some(ns);
-        let snapshot = learner.snapshot();
-        let Some(status) = learner.rescue() else {
-            return Self::Delay { delay_ns: known(snapshot.delay_ns) };
+    fn of(learner: &AnyLearner) -> Self {
+        if let Some(delay) = learner.get::<DelayLearner>() {
+            let delay_ns = delay.snapshot().delay_ns;
+            return Self::Delay { delay_ns: (delay_ns != NEVER_NS).then_some(delay_ns) };
+        }
+        let Some(rescue) = learner.get::<RescueLearner>() else {
+            return Self::Other { snapshot: format!("{:?}", learner.snapshot()) };
         };
+        let (status, snapshot) = (rescue.status(), rescue.snapshot());
         Self::Rescue(LearnedRescue {
             version: status.version,
             suspect_ns: status.threshold_ns,
@@ -77,14 +85,14 @@ impl Learned {
 
 impl Learning {
     /// Creates the state from a learner. See [`curtail_kernel::Policy::learner`].
-    pub fn new(learner: Box<dyn Learner>) -> Self {
+    pub fn new(learner: AnyLearner) -> Self {
         Self { learner: Mutex::new(learner) }
     }
 
     /// Runs the epochs of a service's cells until the future is dropped.
     pub async fn run<T: Transport>(&self, cells: &[Cell<T>]) {
         let began = Instant::now();
-        let mut records = Vec::new();
+        let mut records = Records::default();
         loop {
             sleep((began.elapsed() / 4).clamp(FIRST_EPOCH, EPOCH)).await;
             self.epoch(cells, &mut records);
@@ -92,15 +100,14 @@ impl Learning {
     }
 
     /// An epoch has ended.
-    fn epoch<T: Transport>(&self, cells: &[Cell<T>], records: &mut Vec<Record>) {
-        records.clear();
+    fn epoch<T: Transport>(&self, cells: &[Cell<T>], records: &mut Records) {
         for cell in cells {
             cell.publish(records);
         }
         let snapshot = {
             let mut learner = self.lock();
             learner.absorb(records);
-            *learner.snapshot()
+            learner.snapshot()
         };
         for cell in cells {
             cell.adopt(&snapshot);
@@ -113,11 +120,39 @@ impl Learning {
     }
 
     /// Passes the learner to `with` and returns the result.
-    pub fn look<V>(&self, with: impl FnOnce(&dyn Learner) -> V) -> V {
-        with(&**self.lock())
+    pub fn look<V>(&self, with: impl FnOnce(&AnyLearner) -> V) -> V {
+        with(&self.lock())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Box<dyn Learner>> {
+    fn lock(&self) -> MutexGuard<'_, AnyLearner> {
         self.learner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Own;
+
+    impl Learner for Own {
+        type Record = ();
+        type Snapshot = &'static str;
+
+        fn absorb(&mut self, _: &[()]) {}
+
+        fn snapshot(&self) -> &'static str {
+            "what it learned"
+        }
+    }
+
+    #[test]
+    fn a_status_page_shows_what_any_policy_has_learned() {
+        let learned = Learning::new(AnyLearner::new(Own)).learned();
+        let json = serde_json::to_string(&learned).expect("it can be written");
+        assert_eq!(json, r#"{"snapshot":"\"what it learned\""}"#);
+        let delay = Learning::new(AnyLearner::new(DelayLearner::new(95.0))).learned();
+        assert_eq!(serde_json::to_string(&delay).expect("as above"), r#"{"delay_ns":null}"#);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use curtail_kernel::hedge::IDEALIZED;
-use curtail_kernel::{Arguments, Policy, PolicyError};
+use curtail_kernel::{Arguments, Catalog, Policy, PolicyError};
 
 use crate::error::Error;
 
@@ -39,6 +39,11 @@ impl Candidate {
     /// Parses a policy, or a candidate of [`Self::SIMULATED`]. Delays without a unit are multiples
     /// of `unit_ns`.
     pub fn parse(text: &str, unit_ns: u64) -> Result<Self, Error> {
+        Self::parse_in(&Catalog::new(), text, unit_ns)
+    }
+
+    /// Parses a candidate as [`Self::parse`] does, or a policy of one's own that is in a catalog.
+    pub fn parse_in(catalog: &Catalog, text: &str, unit_ns: u64) -> Result<Self, Error> {
         match text.split_once("auto") {
             _ if text == "o1" => return Ok(Self::O1),
             _ if text == "idealized" => return Ok(Self::Idealized),
@@ -55,7 +60,7 @@ impl Candidate {
             }
             _ => {}
         }
-        Policy::parse(text, Some(unit_ns)).map(Self::Policy).map_err(|error| match error {
+        catalog.parse(text, Some(unit_ns)).map(Self::Policy).map_err(|error| match error {
             // The kernel's list of policies does not include the simulated candidates.
             PolicyError::Unknown { .. } => {
                 let why = format!("{error}; or {}", Self::SIMULATED.join(", "));
@@ -98,6 +103,12 @@ impl Candidate {
             Self::Idealized => Policy::hedged(IDEALIZED.with(Arguments::NONE)),
             Self::Trained { .. } => Policy::probabilistic(0, 0.0),
         }
+    }
+}
+
+impl From<Policy> for Candidate {
+    fn from(policy: Policy) -> Self {
+        Self::Policy(policy)
     }
 }
 

@@ -30,6 +30,10 @@
 //! # Ok::<(), curtail_sim::Error>(())
 //! ```
 //!
+//! A policy of one's own is a [`Candidate`] like ours: [`Candidate::parse_in`] takes its name from a
+//! [catalog](curtail_kernel::Catalog), and a [`curtail_kernel::Policy`] converts to one. It can be
+//! compared, swept ([`sweep`]) and scripted ([`script`]).
+//!
 //! # Service times
 //!
 //! A query has a service time P, which its copies share. Each copy also draws its own jitter J: S =

@@ -1,6 +1,6 @@
 //! What all shards have in common: what a run asks of them, and what they pass to their cells.
 
-use curtail_kernel::hedge::{Record, Snapshot};
+use curtail_kernel::hedge::{Records, Snapshot};
 use curtail_kernel::{CopyId, Event, Feedback, Needs, Scheduler, Timestamp};
 
 use crate::load::LoadTally;
@@ -28,7 +28,7 @@ pub(crate) trait Part {
 
     /// Removes and returns the records of a client. The index is 0 if there is only one client. See
     /// [`curtail_kernel::Scheduler::publish`].
-    fn publish(&mut self, client: usize, into: &mut Vec<Record>);
+    fn publish(&mut self, client: usize, into: &mut Records);
 
     /// Passes a snapshot to a client. See [`curtail_kernel::Scheduler::adopt`].
     fn adopt(&mut self, client: usize, snapshot: &Snapshot);

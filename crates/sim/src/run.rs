@@ -6,7 +6,7 @@
 //! Memory: O(shards + open requests). The number of open requests is bounded. A run that exceeds
 //! the bound is unstable, and ends.
 
-use curtail_kernel::hedge::{Learner, Record};
+use curtail_kernel::hedge::{AnyLearner, Records};
 use curtail_kernel::{Driver, Rng, Scheduler};
 
 use crate::net::SharedShard;
@@ -92,7 +92,7 @@ fn through(
     let most_queries = MOST_QUERIES + slots;
     let mut times = vec![0; BLOCK as usize];
     let mut begun = Moment::default();
-    let (mut learners, mut records) = (setup.learners(), Vec::new());
+    let (mut learners, mut records) = (setup.learners(), Records::default());
     let queries = u64::from(queries);
     loop {
         let first = sink.requests.next();
@@ -158,12 +158,12 @@ fn through(
 
 /// Ends an epoch: each client's records from all shards go to its learner, and the learner's
 /// snapshot goes to all shards.
-fn teach(learners: &mut [Box<dyn Learner>], records: &mut Vec<Record>, shards: &mut [impl Part]) {
+fn teach(learners: &mut [AnyLearner], records: &mut Records, shards: &mut [impl Part]) {
     for (client, learner) in learners.iter_mut().enumerate() {
-        records.clear();
         shards.iter_mut().for_each(|shard| shard.publish(client, records));
         learner.absorb(records);
-        shards.iter_mut().for_each(|shard| shard.adopt(client, learner.snapshot()));
+        let snapshot = learner.snapshot();
+        shards.iter_mut().for_each(|shard| shard.adopt(client, &snapshot));
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use curtail_dist::arrivals::Clock;
 use curtail_dist::{Distribution, seed};
-use curtail_kernel::hedge::Learner;
+use curtail_kernel::hedge::AnyLearner;
 use curtail_kernel::{Driver, Limits, NEVER_NS, Needs, Rng, Scheduler, Topology};
 
 use crate::candidate::Candidate;
@@ -52,7 +52,7 @@ impl Setup<'_> {
 
     /// Returns one learner per client, because clients do not share what they learn. Empty if the
     /// policy does not learn.
-    pub(crate) fn learners(&self) -> Vec<Box<dyn Learner>> {
+    pub(crate) fn learners(&self) -> Vec<AnyLearner> {
         let clients = 0..self.experiment.world.clients();
         clients.filter_map(|_| self.candidate.policy().learner(&self.limits())).collect()
     }

@@ -1,5 +1,5 @@
-//! Versions of dependencies. The lab and the Python package are workspaces of their own, but they
-//! share the target directory, and what has the same version is compiled once.
+//! Versions of dependencies. The lab, the Python package and the example are workspaces of their own,
+//! but they share the target directory, and what has the same version is compiled once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::{Finding, Tree};
 
 /// The lock file of the product, with which the others agree.
 const PRODUCT: &str = "Cargo.lock";
-const OTHERS: [&str; 2] = ["lab/Cargo.lock", "python/Cargo.lock"];
+const OTHERS: [&str; 3] = ["lab/Cargo.lock", "python/Cargo.lock", "examples/policy/Cargo.lock"];
 
 #[derive(Deserialize)]
 struct Lock {

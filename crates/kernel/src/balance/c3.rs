@@ -29,10 +29,9 @@ pub static C3: Descriptor<NewPick> = Descriptor::pick(
     "c3",
     "the server with the lowest score, computed from feedback and response times",
     |_| Needs { copies: true, feedback: true, clients: true, waiting: true, ..Needs::NOTHING },
-    |topology, limits| {
-        let servers = topology.servers.len();
-        let sent = vec![Timestamp::default(); servers];
-        Box::new(LowestScore { seen: Seen::new(servers, limits.tuning), sent })
+    |_, site| {
+        let sent = vec![Timestamp::default(); site.topology.servers.len()];
+        Box::new(LowestScore { seen: Seen::of(site), sent })
     },
 );
 

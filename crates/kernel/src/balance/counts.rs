@@ -27,7 +27,7 @@ pub static ROUND_ROBIN: Descriptor<NewPick> = Descriptor::pick(
     "round-robin",
     "the servers in turn",
     |_| Needs::NOTHING,
-    |topology, _| Box::new(RoundRobin { turn: vec![0; topology.groups.len()] }),
+    |_, site| Box::new(RoundRobin { turn: vec![0; site.topology.groups.len()] }),
 );
 
 /// `least-outstanding`, or join the shortest queue (JSQ): the server that holds the fewest copies.

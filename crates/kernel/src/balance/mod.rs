@@ -1,6 +1,7 @@
 //! Picks the server for a copy.
 
 mod c3;
+mod checked;
 mod counts;
 mod peak_ewma;
 mod pick;
@@ -15,6 +16,7 @@ pub use prequal::PREQUAL;
 pub use seen::{Estimate, Seen};
 
 pub(crate) use c3::psi;
+pub(crate) use checked::Checked;
 
 use crate::descriptor::Descriptor;
 use crate::research;

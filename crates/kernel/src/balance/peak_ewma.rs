@@ -36,7 +36,7 @@ pub static PEAK_EWMA: Descriptor<NewPick> = Descriptor::pick(
     "peak-ewma",
     "of two random servers, the one with the lower response time × copies",
     |_| Needs { copies: true, ..Needs::NOTHING },
-    |topology, _| Box::new(PeakEwma::new(topology.servers.len())),
+    |_, site| Box::new(PeakEwma::new(site.topology.servers.len())),
 );
 
 /// The time, in ns, in which an average decays to 1/e of its value if no response arrives. This is

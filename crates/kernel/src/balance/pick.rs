@@ -6,7 +6,7 @@ use core::num::NonZeroU64;
 
 use super::seen::Seen;
 use crate::Rng;
-use crate::config::{Limits, Topology};
+use crate::config::Site;
 use crate::descriptor::{Arguments, Descriptor, Needs};
 use crate::event::{Feedback, Probed};
 use crate::id::{GroupId, ServerId};
@@ -16,7 +16,7 @@ use crate::outcome::Outcome;
 use crate::time::Timestamp;
 
 /// Builds the pick of a cell.
-pub type NewPick = fn(&Topology, &Limits) -> Box<dyn Pick>;
+pub type NewPick = fn(&Arguments, Site<'_>) -> Box<dyn Pick>;
 
 impl Descriptor<NewPick> {
     /// A pick whose only form is its name.

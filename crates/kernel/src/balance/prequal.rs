@@ -41,7 +41,7 @@ pub static PREQUAL: Descriptor<NewPick> = Descriptor::pick(
     "prequal",
     "the fastest server among those that probes found not to be busy",
     |_| Needs { copies: true, probes: true, ..Needs::NOTHING },
-    |topology, _| Box::new(Prequal { newest: vec![NOTHING; topology.servers.len()], hot: 0.0 }),
+    |_, site| Box::new(Prequal { newest: vec![NOTHING; site.topology.servers.len()], hot: 0.0 }),
 );
 
 /// r_probe: the number of probes per query.

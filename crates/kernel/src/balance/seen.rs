@@ -31,6 +31,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::config::Site;
 use crate::event::Feedback;
 use crate::id::ServerId;
 use crate::outcome::Outcome;
@@ -137,6 +138,12 @@ impl Seen {
     #[must_use]
     pub fn new(servers: usize, tuning: Tuning) -> Self {
         Self { servers: vec![NOTHING; servers], all: Averages::default(), reporting: 0, tuning }
+    }
+
+    /// Creates the averages of a cell's servers.
+    #[must_use]
+    pub fn of(site: Site<'_>) -> Self {
+        Self::new(site.topology.servers.len(), site.limits.tuning)
     }
 
     /// Adds the feedback of a server.

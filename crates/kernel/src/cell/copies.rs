@@ -123,7 +123,7 @@ impl Copies {
     /// Returns the run time of the copy in this slot, or of the last copy that was there.
     #[inline(always)]
     pub(crate) fn ran_ns(&self, copy: CopyId, now: Timestamp) -> u64 {
-        now.since(self.get(copy.slot).started)
+        self.try_get(copy.slot).map_or(0, |copy| now.since(copy.started))
     }
 
     /// Returns the copy in a slot. `None` for [`NONE`].

@@ -163,18 +163,21 @@ impl Core {
         self.now
     }
 
-    /// Returns the run time of a copy that has just ended, in ns.
-    pub(crate) fn ran_ns(&self, copy: CopyId) -> u64 {
+    /// Returns the time since a copy was sent, in ns. The copy runs, or has just ended.
+    #[must_use]
+    pub fn ran_ns(&self, copy: CopyId) -> u64 {
         self.copies.ran_ns(copy, self.now)
     }
 
-    /// Returns the generator of the cell.
-    pub(crate) fn rng(&mut self) -> &mut Rng {
+    /// Returns the generator of the cell. A hedge that draws random numbers uses only this one, so
+    /// that a seed replays its decisions. Its methods are those of [`crate::rand_core`].
+    pub fn rng(&mut self) -> &mut Rng {
         &mut self.rng
     }
 
     /// Returns the number of queries that have arrived.
-    pub(crate) fn arrivals(&self) -> u64 {
+    #[must_use]
+    pub fn arrivals(&self) -> u64 {
         self.arrivals
     }
 
@@ -242,8 +245,9 @@ impl Core {
         if budget.allows(self.arrivals) {
             return true;
         }
-        let state = &mut self.queries[query.index()];
-        self.hedges_refused += u64::from(!core::mem::replace(&mut state.refused, true));
+        if let Some(state) = self.queries.get_mut(query.index()) {
+            self.hedges_refused += u64::from(!core::mem::replace(&mut state.refused, true));
+        }
         false
     }
 
@@ -264,8 +268,8 @@ impl Core {
     /// more duplicates. It is also false after the query's deadline.
     #[must_use]
     pub fn may_duplicate(&self, query: QueryId) -> bool {
-        let state = &self.queries[query.index()];
-        state.may_duplicate && state.deadline > self.now
+        let state = self.queries.get(query.index());
+        state.is_some_and(|state| state.may_duplicate && state.deadline > self.now)
     }
 
     /// Returns the expected cost of a live query. `None` if it is unknown, or if the policy does not
@@ -277,13 +281,15 @@ impl Core {
 
     /// Forbids further duplicates of the query.
     pub fn forbid_duplicates(&mut self, query: QueryId) {
-        self.queries[query.index()].may_duplicate = false;
+        if let Some(state) = self.queries.get_mut(query.index()) {
+            state.may_duplicate = false;
+        }
     }
 
     /// Returns the copies of a query that may still win, newest first.
     pub fn copies_of(&self, query: QueryId) -> impl Iterator<Item = CopyView> + '_ {
         let next = |slot: u32| (slot != NONE).then_some(slot);
-        let first = next(self.queries[query.index()].first);
+        let first = self.queries.get(query.index()).and_then(|state| next(state.first));
         core::iter::successors(first, move |&slot| next(self.copies.get(slot).next)).map(|slot| {
             let copy = self.copies.get(slot);
             CopyView {
@@ -347,30 +353,76 @@ impl Core {
         self.pick(pick, query, self.avoid(query))
     }
 
-    /// Picks a server for the second copy of a query. The caller has checked that the query may
-    /// have a second copy, so none of its copies has failed. Also returns `None` if the query has
-    /// lost its first copy.
+    /// Returns the server that the pick chooses for the second copy of a query. The caller has
+    /// checked that the query may have one, so none of its copies has failed. `None` if no server
+    /// has room, or if the query has no copy.
     #[inline(always)]
-    pub(crate) fn choose_second<P: Pick + ?Sized>(
+    pub fn choose_second<P: Pick + ?Sized>(
         &mut self,
         pick: &mut P,
         query: QueryId,
     ) -> Option<ServerId> {
-        let first = self.queries[query.index()].first;
+        let first = self.queries.get(query.index())?.first;
         let holds = self.copies.try_get(first)?.server;
         self.pick(pick, query, Avoid([Some(holds), None]))
     }
 
+    /// Starts a second copy of a query on the server that the pick chooses. Returns `None`, and
+    /// changes nothing, unless the query has exactly one copy and may be duplicated, the hedge
+    /// budget allows it, and another server has room.
+    #[inline(always)]
+    pub fn duplicate<P: Pick + ?Sized>(
+        &mut self,
+        pick: &mut P,
+        query: QueryId,
+        why: StartReason,
+    ) -> Option<CopyId> {
+        if self.queries.get(query.index()).is_none_or(|state| state.copies != 1)
+            || !self.may_duplicate(query)
+            || !self.may_hedge(query)
+        {
+            return None;
+        }
+        let server = self.choose_second(pick, query)?;
+        Some(self.start(query, server, Role::Duplicate, why))
+    }
+
+    /// Starts a further copy of a query on this server. Returns `None`, and changes nothing, unless
+    /// the query has a copy and may be duplicated, the hedge budget allows it, and the server serves
+    /// the group of the query, has room, and holds no other copy of the query.
+    pub fn duplicate_on(
+        &mut self,
+        server: ServerId,
+        query: QueryId,
+        why: StartReason,
+    ) -> Option<CopyId> {
+        let state = self.queries.get(query.index())?;
+        let suits = (1..Self::MOST_COPIES).contains(&state.copies)
+            && self.servers_of(state.group).contains(&server)
+            && self.has_room(server)
+            && self.copies_of(query).all(|copy| copy.server != server);
+        if !suits || !self.may_duplicate(query) || !self.may_hedge(query) {
+            return None;
+        }
+        Some(self.start(query, server, Role::Duplicate, why))
+    }
+
     /// Sets the hedge timer of a query. It replaces any earlier one. If the time is in the past,
-    /// the timer is due immediately.
+    /// the timer is due immediately. A query that has ended gets no timer.
     pub fn set_timer(&mut self, query: QueryId, at: Timestamp) {
+        if self.is_live(query) {
+            self.set_timer_of_live(query, at);
+        }
+    }
+
+    pub(crate) fn set_timer_of_live(&mut self, query: QueryId, at: Timestamp) {
         self.timers.delays.remove(0, query.0);
         self.timers.delays.insert(0, at.max(self.now), query.0);
     }
 
     /// Starts a copy. The server must have room, and must not hold another copy of the query.
     #[inline(always)]
-    pub fn start(
+    pub(crate) fn start(
         &mut self,
         query: QueryId,
         server: ServerId,
@@ -400,8 +452,12 @@ impl Core {
     }
 
     /// Cancels a copy by ordering its server to stop it. Until the copy has stopped, it holds its
-    /// slot and may still win.
+    /// slot and may still win. Has no effect on a copy that has ended, or if servers cannot stop
+    /// copies ([`Limits::cancel`]).
     pub fn stop(&mut self, copy: CopyId, why: StopReason) {
+        if !self.limits.cancel {
+            return;
+        }
         let Some(state) = self.copies.find(copy) else { return };
         if core::mem::replace(&mut state.stopping, true) {
             return;

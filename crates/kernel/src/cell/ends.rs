@@ -186,10 +186,8 @@ where
     /// starts its cancel timeout.
     fn give_up(&mut self, slot: u32) {
         self.start_cancel_timeout(slot);
-        if self.core.limits.cancel {
-            let copy = self.core.copies.id(slot);
-            self.core.stop(copy, StopReason::Cleanup);
-        }
+        let copy = self.core.copies.id(slot);
+        self.core.stop(copy, StopReason::Cleanup);
     }
 
     fn start_cancel_timeout(&mut self, slot: u32) {

@@ -17,7 +17,7 @@ impl Core {
     /// Closes a server to new copies until the given time, which replaces any earlier one. If the
     /// time is in the past, the server opens. The server's running copies continue. While a server
     /// is closed, it gets no duplicates either.
-    pub fn close_until(&mut self, server: ServerId, until: Timestamp) {
+    pub(crate) fn close_until(&mut self, server: ServerId, until: Timestamp) {
         self.closed_until[server.index()] = until;
         self.settle_opening(server);
     }
@@ -52,7 +52,7 @@ impl Core {
 
     /// Sets the number of copies that a server may hold. The number is clamped to the range from 1
     /// to [`crate::Topology::MAX_GATE`].
-    pub fn set_limit(&mut self, server: ServerId, limit: u32) {
+    pub(crate) fn set_limit(&mut self, server: ServerId, limit: u32) {
         let limit = limit.clamp(1, crate::Topology::MAX_GATE);
         self.make_room(server, limit);
         self.move_gate(server);

@@ -29,7 +29,7 @@ use crate::balance::Pick;
 use crate::config::{ConfigError, Limits, Topology};
 use crate::descriptor::{Compiled, Needs};
 use crate::event::Event;
-use crate::hedge::{Hedge, Record, Snapshot};
+use crate::hedge::{Hedge, Records, Snapshot};
 use crate::id::{CopyId, GroupId, ServerId};
 use crate::levels::Levels;
 use crate::rate::Rates;
@@ -70,7 +70,7 @@ pub trait Scheduler: Send {
 
     /// Appends the cell's records for the service's [`crate::hedge::Learner`] to `into`. It must be
     /// called once per epoch, because a cell keeps a bounded number of records.
-    fn publish(&mut self, into: &mut Vec<Record>);
+    fn publish(&mut self, into: &mut Records);
 
     /// Adopts what the service has learned, for queries that start from now on.
     fn adopt(&mut self, snapshot: &Snapshot);
@@ -307,7 +307,7 @@ where
         self.needs
     }
 
-    fn publish(&mut self, into: &mut Vec<Record>) {
+    fn publish(&mut self, into: &mut Records) {
         if let Some(learns) = self.hedge.learns() {
             learns.publish(into);
         }
@@ -346,7 +346,7 @@ impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
         (**self).needs()
     }
 
-    fn publish(&mut self, into: &mut Vec<Record>) {
+    fn publish(&mut self, into: &mut Records) {
         (**self).publish(into);
     }
 

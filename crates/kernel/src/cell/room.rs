@@ -44,11 +44,11 @@ impl Core {
     }
 
     /// Sets or removes the load bias of a server. While it is set, picks count one more copy on the
-    /// server.
+    /// server. Has no effect unless the hedge declares that it biases servers
+    /// ([`crate::Conduct::biases`]).
     pub fn bias(&mut self, server: ServerId, biased: bool) {
-        debug_assert!(self.bias > 0, "the hedge declares that it biases servers");
         let state = &mut self.servers[server.index()];
-        if state.biased != biased {
+        if state.biased != biased && self.bias > 0 {
             state.bias(self.bias, biased);
             self.sort(server);
         }

@@ -8,7 +8,8 @@
 use alloc::boxed::Box;
 
 use super::learned_delay::{AfterLearnedDelay, DelayLearner};
-use super::rule::{Hedge, NewHedge, duplicate, set_timer_after};
+use super::learning::AnyLearner;
+use super::rule::{Hedge, NewHedge, set_timer_after};
 use crate::Rng;
 use crate::action::{StartReason, StopReason};
 use crate::balance::Pick;
@@ -31,7 +32,7 @@ pub static DELAYED: Descriptor<NewHedge> = Descriptor {
     about: "a second copy after a delay, or after a percentile of recent response times",
     needs: |of| Needs { cancellation: cleans_up(of), ..TIMED },
     builds: NewHedge {
-        learner: |of, _, _| Some(Box::new(DelayLearner::new(of.percentile?))),
+        learner: |of, _, _| Some(AnyLearner::new(DelayLearner::new(of.percentile?))),
         ..NewHedge::push(|of, _| match of.delay_ns {
             Some(delay_ns) => Box::new(Delayed { delay_ns, cleans_up: cleans_up(of) }),
             None => Box::new(AfterLearnedDelay::new(cleans_up(of))),
@@ -105,7 +106,7 @@ impl<P: Pick + ?Sized> Hedge<P> for Delayed {
     }
 
     fn timer(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
-        duplicate(core, pick, query, StartReason::Delay);
+        core.duplicate(pick, query, StartReason::Delay);
     }
 }
 
@@ -122,7 +123,7 @@ impl<P: Pick + ?Sized> Hedge<P> for Probabilistic {
 
     fn timer(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
         if toss(core.rng(), self.probability) {
-            duplicate(core, pick, query, StartReason::Delay);
+            core.duplicate(pick, query, StartReason::Delay);
         }
     }
 }
@@ -151,7 +152,7 @@ impl<P: Pick + ?Sized> Hedge<P> for AppTimeout {
 
     fn timer(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
         let Some(first) = core.copies_of(query).next() else { return };
-        if duplicate(core, pick, query, StartReason::Delay) {
+        if core.duplicate(pick, query, StartReason::Delay).is_some() {
             core.stop(first.id, StopReason::Purge);
             core.forbid_duplicates(query);
         }

@@ -26,10 +26,11 @@
 use alloc::boxed::Box;
 use core::cmp::Reverse;
 
-use super::rule::{Hedge, NewHedge, Site};
+use super::rule::{Hedge, NewHedge};
 use crate::action::{Role, StartReason, StopReason};
 use crate::balance::Pick;
 use crate::cell::{CopyView, Core};
+use crate::config::Site;
 use crate::descriptor::{Arguments, Compiled, Conduct, Descriptor, Needs};
 use crate::heap::Heaps;
 use crate::id::{GroupId, QueryId, ServerId};

@@ -18,8 +18,8 @@
 use alloc::vec::Vec;
 
 use super::histogram::Histogram;
-use super::learning::{Learner, Learns, Record, Records, Snapshot};
-use super::rule::{Hedge, duplicate, set_timer_after};
+use super::learning::{AnyLearns, Journal, Learner, Learns};
+use super::rule::{Hedge, set_timer_after};
 use crate::NEVER_NS;
 use crate::action::StartReason;
 use crate::balance::Pick;
@@ -32,21 +32,36 @@ use crate::id::{CopyId, QueryId, ServerId};
 /// cut.
 const OBSERVATIONS: u32 = 20;
 
+const UNKNOWN: LearnedDelay = LearnedDelay { delay_ns: NEVER_NS };
+
 /// The number of ages that the histogram remembers. The usual percentiles need a thousand ages.
 const MEMORY: f32 = 1_024.0;
+
+/// A query that was answered by any of its copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// The age of the query's first copy, in ns.
+    pub age_ns: u64,
+}
+
+/// What the service has learned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LearnedDelay {
+    /// The age at which a query gets a second copy, in ns. [`NEVER_NS`] until it is known.
+    pub delay_ns: u64,
+}
 
 /// The hedge of one cell.
 #[derive(Clone, Debug)]
 pub(super) struct AfterLearnedDelay {
-    /// The delay, which is [`NEVER_NS`] until the service has learned it.
-    delay_ns: u64,
+    learned: LearnedDelay,
     cleans_up: bool,
-    records: Records,
+    records: Journal<Answered>,
 }
 
 impl AfterLearnedDelay {
     pub(super) fn new(cleans_up: bool) -> Self {
-        Self { delay_ns: NEVER_NS, cleans_up, records: Records::default() }
+        Self { learned: UNKNOWN, cleans_up, records: Journal::default() }
     }
 }
 
@@ -56,36 +71,38 @@ impl<P: Pick + ?Sized> Hedge<P> for AfterLearnedDelay {
     }
 
     fn primary_started(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
-        if self.delay_ns != NEVER_NS {
-            set_timer_after(core, query, self.delay_ns);
+        if self.learned != UNKNOWN {
+            set_timer_after(core, query, self.learned.delay_ns);
         }
     }
 
     fn timer(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
-        duplicate(core, pick, query, StartReason::Delay);
+        core.duplicate(pick, query, StartReason::Delay);
     }
 
-    fn learns(&mut self) -> Option<&mut dyn Learns> {
+    fn learns(&mut self) -> Option<&mut dyn AnyLearns> {
         Some(self)
     }
 }
 
 impl Learns for AfterLearnedDelay {
+    type Learner = DelayLearner;
+
     fn answered(&mut self, core: &mut Core, query: QueryId, winner: CopyId, _: ServerId) -> bool {
         let started = core.copies_of(query).map(|copy| copy.started).min();
         let age_ns = started.map_or(0, |started| core.now().since(started));
         // If the query had only one copy, that copy is no longer among the copies of the query.
         let age_ns = age_ns.max(core.ran_ns(winner));
-        self.records.push(Record::Answered { age_ns });
+        self.records.push(Answered { age_ns });
         false
     }
 
-    fn publish(&mut self, into: &mut Vec<Record>) {
+    fn publish(&mut self, into: &mut Vec<Answered>) {
         self.records.publish(into);
     }
 
-    fn adopt(&mut self, snapshot: &Snapshot) {
-        self.delay_ns = snapshot.delay_ns;
+    fn adopt(&mut self, snapshot: &LearnedDelay) {
+        self.learned = *snapshot;
     }
 }
 
@@ -97,7 +114,7 @@ pub struct DelayLearner {
     /// The number of ages recorded, up to [`OBSERVATIONS`].
     seen: u32,
     ages: Histogram,
-    snapshot: Snapshot,
+    learned: LearnedDelay,
 }
 
 impl DelayLearner {
@@ -108,25 +125,26 @@ impl DelayLearner {
             above: (1.0 - percentile / 100.0) as f32,
             seen: 0,
             ages: Histogram::new(MEMORY..=MEMORY),
-            snapshot: Snapshot::NOTHING,
+            learned: UNKNOWN,
         }
     }
 }
 
 impl Learner for DelayLearner {
-    fn snapshot(&self) -> &Snapshot {
-        &self.snapshot
+    type Record = Answered;
+    type Snapshot = LearnedDelay;
+
+    fn snapshot(&self) -> LearnedDelay {
+        self.learned
     }
 
-    fn absorb(&mut self, records: &[Record]) {
-        for record in records {
-            if let Record::Answered { age_ns } = *record {
-                self.ages.add(age_ns);
-                self.seen = (self.seen + 1).min(OBSERVATIONS);
-            }
+    fn absorb(&mut self, records: &[Answered]) {
+        for &Answered { age_ns } in records {
+            self.ages.add(age_ns);
+            self.seen = (self.seen + 1).min(OBSERVATIONS);
         }
         if self.seen == OBSERVATIONS {
-            self.snapshot.delay_ns = self.ages.reached_by(self.above);
+            self.learned.delay_ns = self.ages.reached_by(self.above);
         }
     }
 }
@@ -134,7 +152,6 @@ impl Learner for DelayLearner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec;
 
     const MS: u64 = 1_000_000;
 
@@ -146,7 +163,7 @@ mod tests {
     fn the_delay_is_the_percentile_of_recent_ages() {
         let mut learner = DelayLearner::new(95.0);
         let ages = |from: u64, count| -> Vec<_> {
-            (0..count).map(|i| Record::Answered { age_ns: (from + i % 100) * MS }).collect()
+            (0..count).map(|i| Answered { age_ns: (from + i % 100) * MS }).collect()
         };
         learner.absorb(&ages(1, u64::from(OBSERVATIONS) - 1));
         assert_eq!(delay_ns(&learner), NEVER_NS, "too few");
@@ -161,7 +178,7 @@ mod tests {
     #[test]
     fn the_delay_exceeds_identical_ages() {
         let mut learner = DelayLearner::new(95.0);
-        learner.absorb(&vec![Record::Answered { age_ns: 10 * MS }; 20]);
+        learner.absorb(&[Answered { age_ns: 10 * MS }; 20]);
         assert!((10 * MS + 1..11 * MS).contains(&delay_ns(&learner)), "{}", delay_ns(&learner));
     }
 }

@@ -2,15 +2,26 @@
 //!
 //! Cells record how queries ended. At fixed epochs, the driver passes the records to the learner of
 //! the service, in the order of the cells, and hands the snapshot to all cells.
+//!
+//! A hedge and its learner exchange types of their own: they implement [`Learns`] and [`Learner`].
+//! Drivers do not know these types: they pass [`Records`] from [`AnyLearns`] to an [`AnyLearner`],
+//! and its [`Snapshot`] back. This costs a comparison of types per cell and epoch.
 
+use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::any::{Any, TypeId};
 use core::fmt;
 
 use crate::cell::Core;
 use crate::id::{CopyId, QueryId, ServerId};
 
 /// A hedge that learns: it records how its queries end, and adopts what its service has learned.
+/// [`super::Hedge::learns`] returns it, and [`super::NewHedge::learner`] creates its learner.
 pub trait Learns {
+    /// The learner of the service.
+    type Learner: Learner;
+
     /// Handles the winning response of a copy, just before the query ends. Returns true if the
     /// query's other copies should run on until their timeout, although losers are otherwise
     /// stopped.
@@ -18,236 +29,208 @@ pub trait Learns {
     -> bool;
 
     /// Handles the end of a copy whose query had already ended. The server of the copy is healthy.
+    /// For bookkeeping only.
     fn outlived(&mut self, _core: &mut Core, _server: ServerId, _copy: CopyId) {}
 
     /// Handles the timeout of a copy that was allowed to run on. The cell then stops the copy.
     fn overran(&mut self, _core: &Core, _copy: CopyId) {}
 
-    /// Moves the records for the service's learner to the end of a list.
-    fn publish(&mut self, into: &mut Vec<Record>);
+    /// Moves the records for the service's learner to the end of a list. A [`Journal`] keeps a
+    /// bounded number of them until then.
+    fn publish(&mut self, into: &mut Vec<<Self::Learner as Learner>::Record>);
 
     /// Adopts what the service has learned, for queries that start from now on.
-    fn adopt(&mut self, snapshot: &Snapshot);
+    fn adopt(&mut self, snapshot: &<Self::Learner as Learner>::Snapshot);
 }
 
 /// The learner of a service: it learns parameters for all its cells.
-pub trait Learner: fmt::Debug + Send {
+pub trait Learner: fmt::Debug + Send + 'static {
+    /// What a cell records.
+    type Record: Send + 'static;
+
+    /// What a cell adopts.
+    type Snapshot: fmt::Debug + Send + Sync + 'static;
+
     /// Adds the records of an epoch, in the order of the cells.
-    fn absorb(&mut self, records: &[Record]);
+    fn absorb(&mut self, records: &[Self::Record]);
 
-    /// The parameters that all cells use until the next epoch.
-    fn snapshot(&self) -> &Snapshot;
+    /// Returns the parameters that all cells use until the next epoch.
+    fn snapshot(&self) -> Self::Snapshot;
+}
 
-    /// The state of the learner of `rescue`, or `None` for other policies.
-    fn rescue(&self) -> Option<Status> {
-        None
+/// [`Learns`] of any type, as a cell calls it. Every hedge that learns implements it.
+pub trait AnyLearns {
+    /// See [`Learns::answered`].
+    fn answered(&mut self, core: &mut Core, query: QueryId, copy: CopyId, server: ServerId)
+    -> bool;
+
+    /// See [`Learns::outlived`].
+    fn outlived(&mut self, core: &mut Core, server: ServerId, copy: CopyId);
+
+    /// See [`Learns::overran`].
+    fn overran(&mut self, core: &Core, copy: CopyId);
+
+    /// See [`Learns::publish`].
+    fn publish(&mut self, into: &mut Records);
+
+    /// See [`Learns::adopt`]. Ignores the snapshot of another policy.
+    fn adopt(&mut self, snapshot: &Snapshot);
+
+    /// Returns the type of the learner.
+    fn learner(&self) -> TypeId;
+}
+
+impl<L: Learns> AnyLearns for L {
+    #[inline(always)]
+    fn answered(
+        &mut self,
+        core: &mut Core,
+        query: QueryId,
+        copy: CopyId,
+        server: ServerId,
+    ) -> bool {
+        Learns::answered(self, core, query, copy, server)
+    }
+
+    #[inline(always)]
+    fn outlived(&mut self, core: &mut Core, server: ServerId, copy: CopyId) {
+        Learns::outlived(self, core, server, copy);
+    }
+
+    fn overran(&mut self, core: &Core, copy: CopyId) {
+        Learns::overran(self, core, copy);
+    }
+
+    fn publish(&mut self, into: &mut Records) {
+        Learns::publish(self, into.list());
+    }
+
+    fn adopt(&mut self, snapshot: &Snapshot) {
+        if let Some(snapshot) = snapshot.get() {
+            Learns::adopt(self, snapshot);
+        }
+    }
+
+    fn learner(&self) -> TypeId {
+        TypeId::of::<L::Learner>()
     }
 }
 
-/// The state of the learner of `rescue`, for metrics.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Status {
-    /// The version of rescue that it is for.
-    pub version: &'static str,
-    /// T in ns, if rescues are known to pay off. In the first minute, queries are rescued before
-    /// that is known.
-    pub threshold_ns: Option<u64>,
-    /// Rescues that won.
-    pub won: u64,
-    /// The number of rescues that did not win.
-    pub lost: u64,
-    /// Explorations that won.
-    pub explored_won: u64,
-    /// The number of explorations that did not win.
-    pub explored_lost: u64,
-    /// The number of times that rescues were found not to pay off, and the policy fell back to
-    /// per-shard queuing.
-    pub fallbacks: u64,
-    /// The share of queries that are stuck at the age T, as far as it is known.
-    pub stuck: f32,
+/// A [`Learner`] of any type, as a driver calls it.
+#[derive(Debug)]
+pub struct AnyLearner(Box<dyn Erased>);
+
+trait Erased: Any + fmt::Debug + Send {
+    fn absorb(&mut self, records: &mut Records);
+    fn snapshot(&self) -> Snapshot;
 }
 
-/// The end of a query, or of a copy that was allowed to run on. Times are relative to the expected
-/// cost if queries have cost hints.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Record {
-    /// The first copy won. This is also recorded if a second copy won, but started so soon after
-    /// the first that its win does not show that the first was stuck.
-    First {
-        /// The run time of the copy that won, in ns.
-        ran_ns: u64,
-        /// The second copy that lost. `None` if there was none, or if its loss is not evidence.
-        tried: Option<Tried>,
-        /// Whether other queries waited.
-        crowded: bool,
-    },
-    /// The second copy won.
-    Second {
-        /// The run time of the second copy, in ns.
-        ran_ns: u64,
-        /// The second copy, if its win is evidence. If the second copy started no later than the
-        /// first, its win does not show that the first is stuck.
-        tried: Option<Tried>,
-        /// Whether other queries waited.
-        crowded: bool,
-    },
-    /// An exploration was stopped, so its result is unknown.
-    Displaced {
-        /// The time at risk, in ns: how long the exploration ran while it could have been stopped.
-        risked_ns: u64,
-    },
-    /// A first copy was left running after the second one had won, and has now ended or been
-    /// stopped.
-    Audit {
-        /// The run time of the first copy, in ns. This is a lower bound if the copy was stopped.
-        ran_ns: u64,
-        /// The run time of the second copy, in ns.
-        second_ns: u64,
-    },
-    /// A query's only copy won.
-    Run {
-        /// The time from sending the copy to its response, in ns. If the copy waited at its server,
-        /// this is the time since the response that made room for it.
-        ran_ns: u64,
-        /// How long the copy had waited at its server, in ns. It is 0 if the copy was sent to an
-        /// idle slot.
-        waited_ns: u64,
-    },
-    /// A query was answered by any of its copies.
-    Answered {
-        /// The age of the query's first copy, in ns.
-        age_ns: u64,
-    },
-    /// A copy responded from a server whose number of slots is unknown.
-    Place {
-        /// The number of older copies of its cell that the server held.
-        older: u32,
-    },
+impl<L: Learner> Erased for L {
+    fn absorb(&mut self, records: &mut Records) {
+        let records = records.list();
+        Learner::absorb(self, records);
+        records.clear();
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::new(Learner::snapshot(self))
+    }
 }
 
-/// The maximum number of records that a cell keeps between two epochs. Further records are dropped.
-const MOST_RECORDS: usize = 16_384;
+impl AnyLearner {
+    /// Wraps a learner.
+    #[must_use]
+    pub fn new(learner: impl Learner) -> Self {
+        Self(Box::new(learner))
+    }
 
-/// The records of a cell since the last epoch.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Records(Vec<Record>);
+    /// Adds the records of an epoch, in the order of the cells, and clears the list.
+    pub fn absorb(&mut self, records: &mut Records) {
+        self.0.absorb(records);
+    }
+
+    /// Returns the parameters that all cells use until the next epoch.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.0.snapshot()
+    }
+
+    /// Returns the learner if it has this type, for metrics.
+    #[must_use]
+    pub fn get<L: Learner>(&self) -> Option<&L> {
+        self.as_any().downcast_ref()
+    }
+
+    pub(crate) fn as_any(&self) -> &dyn Any {
+        &*self.0
+    }
+}
+
+/// The records of a service's cells in an epoch. All have the same type.
+#[derive(Debug, Default)]
+pub struct Records(Option<Box<dyn Any + Send>>);
 
 impl Records {
-    pub(super) fn push(&mut self, record: Record) {
-        if self.0.len() < MOST_RECORDS {
+    /// Returns the list of the records. Records of another type are discarded.
+    pub fn list<R: Send + 'static>(&mut self) -> &mut Vec<R> {
+        if !self.0.as_ref().is_some_and(|list| list.is::<Vec<R>>()) {
+            self.0 = Some(Box::new(Vec::<R>::new()));
+        }
+        self.0.as_mut().and_then(|list| list.downcast_mut()).expect("it has this type")
+    }
+}
+
+/// What a service has learned, in the form that its cells use. Clones share it.
+#[derive(Clone)]
+pub struct Snapshot(Arc<dyn Learned>);
+
+trait Learned: Any + fmt::Debug + Send + Sync {}
+
+impl<T: Any + fmt::Debug + Send + Sync> Learned for T {}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Snapshot {
+    /// Wraps the snapshot of a [`Learner`].
+    #[must_use]
+    pub fn new(snapshot: impl fmt::Debug + Send + Sync + 'static) -> Self {
+        Self(Arc::new(snapshot))
+    }
+
+    /// Returns the snapshot if it has this type.
+    #[must_use]
+    pub fn get<T: 'static>(&self) -> Option<&T> {
+        (&*self.0 as &dyn Any).downcast_ref()
+    }
+}
+
+/// The records of a cell since the last epoch. Beyond [`Self::MOST`], further records are dropped.
+#[derive(Clone, Debug)]
+pub struct Journal<R>(Vec<R>);
+
+impl<R> Default for Journal<R> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<R> Journal<R> {
+    /// The maximum number of records between two epochs.
+    pub const MOST: usize = 16_384;
+
+    /// Adds a record.
+    pub fn push(&mut self, record: R) {
+        if self.0.len() < Self::MOST {
             self.0.push(record);
         }
     }
 
-    pub(super) fn publish(&mut self, into: &mut Vec<Record>) {
+    /// Moves the records to the end of a list.
+    pub fn publish(&mut self, into: &mut Vec<R>) {
         into.append(&mut self.0);
     }
-}
-
-/// A second copy that ran until its query ended or until it was given up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tried {
-    /// The age of the query when the second copy started or, if later, when its result began to
-    /// count as evidence.
-    pub age_ns: u64,
-    /// Whether the copy was a rescue. Otherwise it was an exploration, which may be stopped at any
-    /// time.
-    pub rescue: bool,
-    /// The time at risk, in ns: how long it ran while it could have been stopped. 0 for a rescue.
-    pub risked_ns: u64,
-}
-
-/// Parameters learned from all cells of a service. Each cell applies them to queries that start
-/// from now on.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Snapshot {
-    /// T: the age at which a query with one copy becomes a suspect. At [`crate::NEVER_NS`], no
-    /// query becomes one.
-    pub suspect_ns: u64,
-    /// The run time at which a rescue is given up. If T is longer, the rescue is given up at T.
-    pub give_up_ns: u64,
-    /// The age that few queries reach, in ns, regardless of their cost. From this age on, an idle
-    /// server may run a second copy of a query whose T is later because the query is expensive or
-    /// its server is slow.
-    pub unusual_ns: u64,
-    /// A suspect is served before the queue only if at most this many queries wait.
-    pub overtakes: u32,
-    /// The ages at which an idle server may run an exploration. There are no explorations at
-    /// [`crate::NEVER_NS`].
-    pub explore: [Exploration; 2],
-    /// The copy that is replaced by a third one when a rescue is given up. `None` if such queries
-    /// are probably long, not stuck.
-    pub replaces: Option<Replaced>,
-    /// The age at which a query with a learned delay gets a second copy, in ns.
-    pub delay_ns: u64,
-    /// ŝ: the number of a cell's copies that a server serves at the same time. It is learned if the
-    /// number of slots is unknown.
-    pub slots: u32,
-    /// Whether hiccups are known to affect copies, so that idle servers may duplicate queries
-    /// immediately (pre-empt).
-    pub at_once: bool,
-    /// To measure how long first copies are stuck, one in this number of first copies that lose to
-    /// a second copy is left running. The number is 0 before the first such audit: the first copy
-    /// is then left running even if other copies wait at its server.
-    pub audit_every: u32,
-    /// The round trip to a server in ns, estimated from copies that waited there.
-    pub round_trip_ns: u64,
-    /// How many copies may wait at servers.
-    pub prefetch: Prefetch,
-}
-
-/// How many copies may wait at a server, to keep it from idling for a round trip.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prefetch {
-    /// The number of waiting copies for a server with 64 slots. Other servers get a proportional
-    /// number, rounded up.
-    pub per_64: u32,
-    /// Servers with fewer slots than this get no waiting copies.
-    pub least_slots: u32,
-    /// Only one copy in this number lets further copies wait when it ends. This number is above 1
-    /// while the service is still learning whether waiting pays off.
-    pub one_in: u32,
-}
-
-impl Prefetch {
-    /// No copy may wait.
-    pub const NONE: Self = Self { per_64: 0, least_slots: 1, one_in: 1 };
-}
-
-/// Which copy of a query is replaced when both are probably stuck.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replaced {
-    /// The first one. If they are not both stuck, the first one is probably stuck, and the rescue
-    /// is further along than a third copy would be.
-    First,
-    /// The rescue. If they are not both stuck, the query is probably long, and the first copy is
-    /// further along than the rescue.
-    Second,
-}
-
-/// One query in `every` may be explored at the age `age_ns`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exploration {
-    /// The age in ns, relative to the expected cost if queries have cost hints.
-    pub age_ns: u64,
-    /// At least 1.
-    pub every: u32,
-}
-
-impl Snapshot {
-    /// The parameters before anything is learned.
-    pub const NOTHING: Self = Self {
-        suspect_ns: crate::NEVER_NS,
-        give_up_ns: 0,
-        unusual_ns: crate::NEVER_NS,
-        overtakes: u32::MAX,
-        explore: [Exploration { age_ns: crate::NEVER_NS, every: 1 }; 2],
-        replaces: None,
-        delay_ns: crate::NEVER_NS,
-        slots: u32::MAX,
-        at_once: false,
-        audit_every: 1,
-        round_trip_ns: 0,
-        prefetch: Prefetch::NONE,
-    };
 }

@@ -7,20 +7,19 @@ mod laedge;
 mod learned_delay;
 mod learning;
 mod once;
-mod rescue;
+pub mod rescue;
 mod rule;
 
 pub use das::DAS;
 pub use delayed::{APP_TIMEOUT, DELAYED, PROBABILISTIC};
 pub use laedge::{IDEALIZED, Judgment, LAEDGE, Laedge, MostRecent, Predictor, Victim};
-pub use learned_delay::DelayLearner;
-pub use learning::{
-    Exploration, Learner, Learns, Prefetch, Record, Replaced, Snapshot, Status, Tried,
-};
+pub use learned_delay::{Answered, DelayLearner, LearnedDelay};
+pub use learning::{AnyLearner, AnyLearns, Journal, Learner, Learns, Records, Snapshot};
 pub use once::{CLONE, NAIVE, NoHedge, TIED};
 pub use rescue::{RESCUE, Rescue, RescueLearner, USUAL_COST, Version};
-pub use rule::{AllCopies, Hedge, NewHedge, Site};
+pub use rule::{AllCopies, Hedge, NewHedge};
 
+pub use crate::config::Site;
 use crate::descriptor::Descriptor;
 
 /// Every hedge.

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use super::rule::{AllCopies, Hedge, NewHedge, duplicate};
+use super::rule::{AllCopies, Hedge, NewHedge};
 use crate::action::{Role, StartReason, StopReason};
 use crate::balance::Pick;
 use crate::cell::Core;
@@ -101,7 +101,7 @@ impl<P: Pick + ?Sized> Hedge<P> for Naive {
     }
 
     fn primary_started(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
-        duplicate(core, pick, query, StartReason::Hedge);
+        core.duplicate(pick, query, StartReason::Hedge);
     }
 }
 
@@ -114,7 +114,7 @@ impl<P: Pick + ?Sized> Hedge<P> for Tied {
     }
 
     fn primary_started(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
-        duplicate(core, pick, query, StartReason::Hedge);
+        core.duplicate(pick, query, StartReason::Hedge);
     }
 
     fn began(&mut self, core: &mut Core, query: QueryId, copy: CopyId) {

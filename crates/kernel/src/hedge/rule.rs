@@ -4,32 +4,20 @@
 use alloc::boxed::Box;
 use core::fmt;
 
-use super::learning::{Learner, Learns};
-use crate::action::{Role, StartReason};
+use super::learning::{AnyLearner, AnyLearns};
 use crate::balance::{LEAST_OUTSTANDING, NewPick, Pick, RANDOM};
 use crate::cell::Core;
-use crate::config::{Gate, Limits, Topology};
+use crate::config::{Gate, Limits, Site};
 use crate::descriptor::{Arguments, Conduct, Descriptor};
 use crate::id::{CopyId, GroupId, QueryId, ServerId};
-
-/// The cell for which a hedge is built.
-#[derive(Clone, Copy, Debug)]
-pub struct Site<'a> {
-    /// Its servers and groups.
-    pub topology: &'a Topology,
-    /// Its limits.
-    pub limits: &'a Limits,
-    /// The number of copies that its servers may hold.
-    pub gate: Gate,
-}
 
 /// Builds the hedge of a cell, and states what its name implies.
 #[derive(Clone, Copy)]
 pub struct NewHedge {
     /// Builds the hedge.
     pub hedge: fn(&Arguments, Site<'_>) -> Box<dyn Hedge>,
-    /// Creates the learner of a service behind this gate, if the hedge needs one.
-    pub learner: fn(&Arguments, &Limits, Gate) -> Option<Box<dyn Learner>>,
+    /// Creates the learner of a service behind this gate, if the hedge [learns](super::Learns).
+    pub learner: fn(&Arguments, &Limits, Gate) -> Option<AnyLearner>,
     /// The gate that is used if the policy's name contains none.
     pub gate: Gate,
     /// The pick that is used if the policy's name contains none. It is the one that the policy's
@@ -95,6 +83,51 @@ impl fmt::Debug for NewHedge {
 /// A strategy that decides when a query gets further copies, over picks of the type `P`. Every
 /// method except `recount` may start and stop copies through the [`Core`]. By default, all methods
 /// do nothing.
+///
+/// A hedge of one's own becomes part of a policy through its descriptor. A
+/// [catalog](crate::Catalog) gives it a name:
+///
+/// ```
+/// use curtail_kernel::balance::Pick;
+/// use curtail_kernel::hedge::{Hedge, NewHedge};
+/// use curtail_kernel::{Action, Arrive, Catalog, Core, Descriptor, Event, GroupId, Limits, Needs};
+/// use curtail_kernel::{QueryId, StartReason, Timestamp, Topology, rng};
+///
+/// /// A second copy after a delay, if at most one query waits.
+/// #[derive(Debug)]
+/// struct Quiet {
+///     delay_ns: u64,
+/// }
+///
+/// impl<P: Pick + ?Sized> Hedge<P> for Quiet {
+///     fn primary_started(&mut self, core: &mut Core, _: &mut P, query: QueryId) {
+///         core.set_timer(query, core.now().after(self.delay_ns));
+///     }
+///
+///     fn timer(&mut self, core: &mut Core, pick: &mut P, query: QueryId) {
+///         if core.waiting(core.group_of(query)) <= 1 {
+///             core.duplicate(pick, query, StartReason::Delay);
+///         }
+///     }
+/// }
+///
+/// static QUIET: Descriptor<NewHedge> = Descriptor {
+///     name: "quiet",
+///     forms: &["quiet:D"],
+///     about: "a second copy after a delay, unless queries wait",
+///     needs: |_| Needs { timers: true, budget: true, ..Needs::NOTHING },
+///     builds: NewHedge::push(|of, _| {
+///         Box::new(Quiet { delay_ns: of.delay_ns.unwrap_or_default() })
+///     }),
+/// };
+///
+/// let policy = Catalog::new().with_hedge(&QUIET)?.parse("quiet:5ms+two-choices", None)?;
+/// let mut cell = policy.build(&Topology::replicated(2, 1), Limits::default(), rng(1))?;
+/// cell.handle(Timestamp(0), &Event::Arrive(Arrive::new(QueryId(0), GroupId(0))));
+/// let actions = cell.handle(Timestamp(5_000_000), &Event::Tick);
+/// assert!(matches!(actions, [Action::Start { why: StartReason::Delay, .. }]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Hedge<P: Pick + ?Sized = dyn Pick>: fmt::Debug + Send {
     /// What the hedge does whatever happens.
     fn conduct(&self) -> Conduct {
@@ -160,33 +193,16 @@ pub trait Hedge<P: Pick + ?Sized = dyn Pick>: fmt::Debug + Send {
         0
     }
 
-    /// Returns itself if the hedge learns from how its queries end.
+    /// Returns itself if the hedge [learns](super::Learns) from how its queries end.
     #[inline(always)]
-    fn learns(&mut self) -> Option<&mut dyn Learns> {
+    fn learns(&mut self) -> Option<&mut dyn AnyLearns> {
         None
     }
-}
-
-/// Starts a second copy on the server that the pick chooses, if the query may have one and a server
-/// has room. Returns whether it started.
-#[inline(always)]
-pub(super) fn duplicate<P: Pick + ?Sized>(
-    core: &mut Core,
-    pick: &mut P,
-    query: QueryId,
-    why: StartReason,
-) -> bool {
-    if !core.may_duplicate(query) || !core.may_hedge(query) {
-        return false;
-    }
-    let Some(server) = core.choose_second(pick, query) else { return false };
-    core.start(query, server, Role::Duplicate, why);
-    true
 }
 
 /// If the query may have a second copy, sets its timer to expire after this delay.
 pub(super) fn set_timer_after(core: &mut Core, query: QueryId, delay_ns: u64) {
     if core.may_duplicate(query) {
-        core.set_timer(query, core.now().after(delay_ns));
+        core.set_timer_of_live(query, core.now().after(delay_ns));
     }
 }

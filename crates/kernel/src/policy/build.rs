@@ -11,11 +11,11 @@ use core::ops::DerefMut;
 
 use super::Policy;
 use crate::Rng;
-use crate::balance::{LEAST_OUTSTANDING, LeastOutstanding, NewPick, Pick};
+use crate::balance::{Checked, LEAST_OUTSTANDING, LeastOutstanding, NewPick, PICKS};
 use crate::cell::{Cell, Inline, Parts, Scheduler};
-use crate::config::{ConfigError, Gate, Limits, Topology};
+use crate::config::{ConfigError, Gate, Limits, Site, Topology};
 use crate::descriptor::{Compiled, Needs, Part};
-use crate::hedge::{Hedge, LAEDGE, Laedge, NoHedge, RESCUE, Rescue, Site};
+use crate::hedge::{Hedge, LAEDGE, Laedge, NoHedge, RESCUE, Rescue};
 use crate::rate::{NewRate, Rates};
 
 /// A driver that can drive the cells of any policy.
@@ -108,8 +108,24 @@ impl Policy {
         } else if has_pair && hedge.is(&RESCUE) {
             maker.drive(|| Inline(Rescue::named(&arguments, site)))
         } else {
-            maker.drive_boxed(|| (of.builds.hedge)(&arguments, site))
+            let new = || (of.builds.hedge)(&arguments, site);
+            self.check_learner(&mut *new(), &limits)?;
+            maker.drive_boxed(new)
         }
+    }
+
+    /// Checks that the service gets the learner with which the hedge exchanges records.
+    fn check_learner(&self, hedge: &mut dyn Hedge, limits: &Limits) -> Result<(), ConfigError> {
+        let needed = hedge.learns().map(|learns| learns.learner());
+        let learner = self.learner(limits);
+        if needed == learner.as_ref().map(|learner| learner.as_any().type_id()) {
+            return Ok(());
+        }
+        Err(ConfigError(format!(
+            "policy {self}: its descriptor creates {}, which is not the learner of its hedge; set \
+             NewHedge::learner to create Learns::Learner",
+            if learner.is_some() { "a learner" } else { "no learner" }
+        )))
     }
 }
 
@@ -145,7 +161,9 @@ impl<D: Driver> Maker<'_, D> {
         let Self { site, gates, pick, rate, needs, driver } = self;
         let Site { topology, limits, .. } = site;
         let cell = |rng| {
-            let pick: Box<dyn Pick> = (pick.of.builds)(topology, limits);
+            let ours = PICKS.iter().any(|of| pick.is(of));
+            let pick = (pick.of.builds)(&pick.arguments, site);
+            let pick = if ours { pick } else { Box::new(Checked(pick)) };
             let parts = Parts { pick, hedge: hedge(), needs };
             let cell = Cell::new(topology, gates, *limits, parts, rng);
             let rates = |how| Rates::new(how, limits.tuning, topology.servers.len());

@@ -1,30 +1,31 @@
 //! A policy is *gate × rate × pick × hedge*: how many copies a server may hold, how fast copies are
 //! sent to it, which server takes a copy, and when a query gets further copies. [`PICKS`],
-//! [`HEDGES`] and [`RATES`] list the parts.
+//! [`HEDGES`] and [`RATES`] list the parts, and a [`Catalog`] adds those of one's own.
 //!
 //! [`PICKS`]: crate::balance::PICKS
 //! [`HEDGES`]: crate::hedge::HEDGES
 //! [`RATES`]: crate::rate::RATES
 
 mod build;
+mod catalog;
 mod names;
 mod settings;
 
 pub use build::Driver;
+pub use catalog::Catalog;
 pub use names::PolicyError;
 pub use settings::{Misfit, Settings};
-
-use alloc::boxed::Box;
 
 use crate::action::Role;
 use crate::balance::{self, NewPick};
 use crate::config::{Gate, Limits};
 use crate::descriptor::{Arguments, Descriptor, Needs, Part};
-use crate::hedge::{Learner, NewHedge, PROBABILISTIC, RESCUE, Version};
+use crate::hedge::{AnyLearner, NewHedge, PROBABILISTIC, RESCUE, Version};
 use crate::rate::{self, NewRate};
 use crate::stage::Priority;
 
-/// A policy that has a name.
+/// A policy that has a name. [`Self::parse`] and `str::parse` know the names of our parts, and
+/// [`Catalog::parse`] also those of one's own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Policy {
     gate: Gate,
@@ -207,7 +208,7 @@ impl Policy {
 
     /// The learner of a service with this policy, if it needs one.
     #[must_use]
-    pub fn learner(&self, limits: &Limits) -> Option<Box<dyn Learner>> {
+    pub fn learner(&self, limits: &Limits) -> Option<AnyLearner> {
         let Part { of, arguments } = self.hedge?;
         (of.builds.learner)(&arguments, limits, self.gate)
     }

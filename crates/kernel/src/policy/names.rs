@@ -7,14 +7,14 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
+use core::str::FromStr;
 
-use super::Policy;
-use crate::balance::{C3, LEAST_OUTSTANDING, PICKS};
+use super::{Catalog, Policy};
+use crate::balance::{C3, LEAST_OUTSTANDING};
 use crate::config::{Gate, Topology};
 use crate::descriptor::{Arguments, Descriptor, Part};
 use crate::duration;
-use crate::hedge::{HEDGES, NewHedge};
-use crate::rate::{LITERAL, RATES};
+use crate::rate::LITERAL;
 
 /// The part of a name that turns rate limits off. Bare names have no rate limits, either.
 const UNPACED: &str = "unpaced";
@@ -26,6 +26,8 @@ pub enum PolicyError {
     Unknown {
         /// The policy as it was written.
         text: String,
+        /// The forms of the policies that exist.
+        forms: Vec<&'static str>,
     },
     /// An argument is wrong.
     Argument {
@@ -36,11 +38,27 @@ pub enum PolicyError {
     },
 }
 
+impl FromStr for Policy {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Self, PolicyError> {
+        Self::parse(text, None)
+    }
+}
+
+impl TryFrom<&str> for Policy {
+    type Error = PolicyError;
+
+    fn try_from(text: &str) -> Result<Self, PolicyError> {
+        text.parse()
+    }
+}
+
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown { text } => {
-                let forms = Policy::forms().join(", ");
+            Self::Unknown { text, forms } => {
+                let forms = forms.join(", ");
                 write!(f, "unknown policy {text:?}; use one of {forms}, {}", Policy::PARTS)
             }
             Self::Argument { text, why } => write!(f, "policy {text:?}: {why}"),
@@ -52,6 +70,7 @@ impl core::error::Error for PolicyError {}
 
 /// A part of a name and its arguments: `delayed:15ms:cc` has two arguments.
 struct Args<'a> {
+    catalog: &'a Catalog,
     /// The whole policy as it was written, for error messages.
     text: &'a str,
     unit_ns: Option<u64>,
@@ -60,13 +79,13 @@ struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
-    fn new(text: &'a str, unit_ns: Option<u64>, part: &'a str) -> Self {
+    fn new(catalog: &'a Catalog, text: &'a str, unit_ns: Option<u64>, part: &'a str) -> Self {
         let mut list = part.split(':');
-        Self { text, unit_ns, name: list.next().unwrap_or(part), list: list.collect() }
+        Self { catalog, text, unit_ns, name: list.next().unwrap_or(part), list: list.collect() }
     }
 
     fn unknown(&self) -> PolicyError {
-        PolicyError::Unknown { text: self.text.to_string() }
+        PolicyError::Unknown { text: self.text.to_string(), forms: self.catalog.forms() }
     }
 
     fn wrong(&self, why: String) -> PolicyError {
@@ -115,12 +134,15 @@ impl<'a> Args<'a> {
     }
 
     /// Finds the part with this name, and the form with these arguments.
-    fn find<B>(&self, all: &[&'static Descriptor<B>]) -> Result<Part<B>, PolicyError> {
-        let found = all.iter().find(|of| of.name == self.name).ok_or_else(|| self.unknown())?;
+    fn find<B>(
+        &self,
+        mut all: impl Iterator<Item = &'static Descriptor<B>>,
+    ) -> Result<Part<B>, PolicyError> {
+        let found = all.find(|of| of.name == self.name).ok_or_else(|| self.unknown())?;
         Ok(found.with(self.arguments(found)?))
     }
 
-    fn arguments<B>(&self, of: &Descriptor<B>) -> Result<Arguments, PolicyError> {
+    fn arguments<B>(&self, of: &'static Descriptor<B>) -> Result<Arguments, PolicyError> {
         let percentiles = of.forms.iter().any(|form| form.contains("pN"));
         let fits = |piece: &str, given: &str| match piece {
             "pN" => given.starts_with('p'),
@@ -180,40 +202,15 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-impl Policy {
-    /// The alternative to a bare name, for help and error texts.
-    pub const PARTS: &'static str =
-        "or parts joined by +, as in delayed:15ms+two-choices and round-robin+cubic";
-
-    /// The forms of all names, for help and error texts: picks, hedges, and combinations.
-    #[must_use]
-    pub fn forms() -> Vec<&'static str> {
-        Self::all_forms(false)
-    }
-
-    /// The forms of the policies that run on real servers.
-    #[must_use]
-    pub fn live_forms() -> Vec<&'static str> {
-        Self::all_forms(true)
-    }
-
-    fn all_forms(live: bool) -> Vec<&'static str> {
-        let mut forms: Vec<_> = PICKS.iter().map(|pick| pick.name).collect();
-        forms.extend(["c3:literal", "bounded:N", "psq"]);
-        let runs = |hedge: &&&Descriptor<NewHedge>| !live || hedge.builds.simulator_only.is_none();
-        forms.extend(HEDGES.iter().filter(runs).flat_map(|hedge| hedge.forms));
-        forms.extend(["laedge+bounded:N", "rescue+bounded:N"]);
-        forms
-    }
-
+impl Catalog {
     /// Parses a policy. A delay without a unit is a multiple of `unit_ns`, if that is given.
     ///
     /// # Errors
     /// The error names the problem and the policies that exist.
-    pub fn parse(text: &str, unit_ns: Option<u64>) -> Result<Self, PolicyError> {
+    pub fn parse(&self, text: &str, unit_ns: Option<u64>) -> Result<Policy, PolicyError> {
         let (mut gate, mut rate, mut pick, mut hedge) = (None, None, None, None);
         for part in parts(text) {
-            let args = Args::new(text, unit_ns, part);
+            let args = Args::new(self, text, unit_ns, part);
             match (args.name, &args.list[..]) {
                 ("c3", ["literal"]) => {
                     args.set(&mut pick, "picks", C3.with(Arguments::NONE))?;
@@ -222,8 +219,8 @@ impl Policy {
                 (UNPACED, []) => args.set(&mut rate, "rates", None)?,
                 ("psq", []) => args.set(&mut gate, "gates", Gate::Slots)?,
                 ("bounded", [n]) => args.set(&mut gate, "gates", Gate::Bound(args.bound(n)?))?,
-                (name, _) if RATES.iter().any(|rate| rate.name == name) => {
-                    let found = args.find(RATES)?;
+                (name, _) if self.rates().any(|rate| rate.name == name) => {
+                    let found = args.find(self.rates())?;
                     if found.arguments.delay_ns == Some(0) {
                         return Err(args.wrong(
                             "a response time of zero is not allowed; use a target like fast:10ms"
@@ -232,19 +229,45 @@ impl Policy {
                     }
                     args.set(&mut rate, "rates", Some(found))?;
                 }
-                (name, _) if PICKS.iter().any(|pick| pick.name == name) => {
-                    args.set(&mut pick, "picks", args.find(PICKS)?)?;
+                (name, _) if self.picks().any(|pick| pick.name == name) => {
+                    args.set(&mut pick, "picks", args.find(self.picks())?)?;
                 }
-                _ => args.set(&mut hedge, "hedges", args.find(HEDGES)?)?,
+                _ => args.set(&mut hedge, "hedges", args.find(self.hedges())?)?,
             }
         }
-        let bare = hedge.map_or(Self::LEAST_OUTSTANDING, Self::hedged);
+        let bare = hedge.map_or(Policy::LEAST_OUTSTANDING, Policy::hedged);
         // With a named pick and no gate, some hedges run without slots.
         let slotless = pick.is_some() && bare.runs_without_slots();
         let gate = gate.or(slotless.then_some(Gate::Outstanding));
-        let behind = gate.map_or(bare, |gate| Self { gate, ..bare }.least_outstanding());
+        let behind = gate.map_or(bare, |gate| Policy { gate, ..bare }.least_outstanding());
         let pick = pick.unwrap_or(behind.pick);
-        Ok(Self { pick, rate: rate.flatten(), ..behind })
+        Ok(Policy { pick, rate: rate.flatten(), ..behind })
+    }
+}
+
+impl Policy {
+    /// The alternative to a bare name, for help and error texts.
+    pub const PARTS: &'static str =
+        "or parts joined by +, as in delayed:15ms+two-choices and round-robin+cubic";
+
+    /// The forms of all names, for help and error texts: picks, hedges, and combinations.
+    #[must_use]
+    pub fn forms() -> Vec<&'static str> {
+        Catalog::new().forms()
+    }
+
+    /// The forms of the policies that run on real servers.
+    #[must_use]
+    pub fn live_forms() -> Vec<&'static str> {
+        Catalog::new().live_forms()
+    }
+
+    /// Parses a policy of our parts. See [`Catalog::parse`].
+    ///
+    /// # Errors
+    /// The error names the problem and the policies that exist.
+    pub fn parse(text: &str, unit_ns: Option<u64>) -> Result<Self, PolicyError> {
+        Catalog::new().parse(text, unit_ns)
     }
 
     /// Whether the hedge runs without slots if the name has a pick and no gate.
@@ -254,14 +277,6 @@ impl Policy {
 
     fn least_outstanding(self) -> Self {
         Self { pick: LEAST_OUTSTANDING.with(Arguments::NONE), ..self }
-    }
-}
-
-impl core::str::FromStr for Policy {
-    type Err = PolicyError;
-
-    fn from_str(text: &str) -> Result<Self, PolicyError> {
-        Self::parse(text, None)
     }
 }
 
@@ -279,7 +294,7 @@ impl fmt::Display for Policy {
                 Self::hedged(*hedge)
             }
             None if *gate == Gate::Outstanding => {
-                f.write_str(pick.of.name)?;
+                write!(f, "{pick}")?;
                 return paced(f);
             }
             None => {
@@ -299,7 +314,7 @@ impl fmt::Display for Policy {
             bare.least_outstanding()
         };
         if behind.pick != *pick || slotless {
-            write!(f, "+{}", pick.of.name)?;
+            write!(f, "+{pick}")?;
         }
         paced(f)
     }

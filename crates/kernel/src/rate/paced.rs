@@ -38,20 +38,23 @@ impl Descriptor<NewRate> {
 #[derive(Clone, Copy, Debug)]
 pub struct Paced {
     /// Copies per interval.
-    pub(crate) rate: f64,
+    pub rate: f64,
     /// The number of tokens at the time `filled`. If it is below 1, the server is closed.
-    pub(crate) tokens: f64,
-    pub(crate) filled: Timestamp,
+    pub tokens: f64,
+    /// The time of the last refill.
+    pub filled: Timestamp,
     /// The average number of responses per interval, as of the time `updated`.
-    pub(crate) received: f64,
-    pub(crate) updated: Timestamp,
+    pub received: f64,
+    /// The time of the last response.
+    pub updated: Timestamp,
     /// R₀: the rate before the last fall.
-    pub(crate) saturation: f64,
-    /// The times of the last fall and of the last rise.
-    pub(crate) fell: Timestamp,
-    pub(crate) rose: Timestamp,
+    pub saturation: f64,
+    /// The time of the last fall.
+    pub fell: Timestamp,
+    /// The time of the last rise.
+    pub rose: Timestamp,
     /// The average response time, in ns. It is 0 before the first response.
-    pub(crate) response_ns: f64,
+    pub response_ns: f64,
 }
 
 impl Paced {

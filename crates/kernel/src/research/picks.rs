@@ -22,7 +22,7 @@ pub static C3_TWO_CHOICES: Descriptor<NewPick> = Descriptor::pick(
     "c3-two-choices",
     "of two random servers, the one with the lower C3 score",
     |_| Needs { waiting: true, ..FEEDBACK },
-    |topology, limits| Box::new(C3TwoChoices(Seen::new(topology.servers.len(), limits.tuning))),
+    |_, site| Box::new(C3TwoChoices(Seen::of(site))),
 );
 
 /// `least-response-time`: the server with the fastest recent responses.
@@ -34,9 +34,7 @@ pub static LEAST_RESPONSE_TIME: Descriptor<NewPick> = Descriptor::pick(
     "least-response-time",
     "the server with the fastest recent responses",
     |_| COPIES,
-    |topology, limits| {
-        Box::new(LeastResponseTime(Seen::new(topology.servers.len(), limits.tuning)))
-    },
+    |_, site| Box::new(LeastResponseTime(Seen::of(site))),
 );
 
 /// `weighted-random`: a random server, weighted by how soon it should finish a request.
@@ -47,7 +45,7 @@ pub static WEIGHTED_RANDOM: Descriptor<NewPick> = Descriptor::pick(
     "weighted-random",
     "a random server, weighted by feedback",
     |_| FEEDBACK,
-    |topology, limits| Box::new(WeightedRandom(Seen::new(topology.servers.len(), limits.tuning))),
+    |_, site| Box::new(WeightedRandom(Seen::of(site))),
 );
 
 /// `els`: the server for which (own copies + 1)ᵇ times the average response time is lowest. The own
@@ -59,7 +57,7 @@ pub static ELS: Descriptor<NewPick> = Descriptor::pick(
     "els",
     "the server with the lowest expected latency",
     |_| COPIES,
-    |topology, limits| Box::new(Els(Seen::new(topology.servers.len(), limits.tuning))),
+    |_, site| Box::new(Els(Seen::of(site))),
 );
 
 #[derive(Debug)]

@@ -10,6 +10,7 @@ mod hedges;
 mod laedge;
 mod membership;
 mod observing_pick;
+mod own_policy;
 mod random_events;
 mod rates;
 mod referee;

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard};
 
 use curtail_kernel::balance::{Ended, NewPick, Pick, Wanted};
+use curtail_kernel::hedge::rescue::{RESCUE, Record, RescueLearner, Snapshot, Version};
 use curtail_kernel::hedge::{
-    HEDGES, Hedge, LAEDGE, Learns, NAIVE, NewHedge, NoHedge, RESCUE, Record, Snapshot,
+    self, AnyLearner, AnyLearns, HEDGES, Hedge, LAEDGE, Learns, NAIVE, NewHedge, NoHedge, Records,
 };
 use curtail_kernel::{
     Action, Arguments, Arrive, Compiled, Conduct, CopyId, Core, Descriptor, Event, Feedback,
@@ -230,12 +231,14 @@ impl<P: Pick + ?Sized> Hedge<P> for Diary {
         log("suspects", |_| 4)
     }
 
-    fn learns(&mut self) -> Option<&mut dyn Learns> {
+    fn learns(&mut self) -> Option<&mut dyn AnyLearns> {
         Some(self)
     }
 }
 
 impl Learns for Diary {
+    type Learner = RescueLearner;
+
     fn answered(&mut self, _: &mut Core, _: QueryId, _: CopyId, _: ServerId) -> bool {
         log("answered", |_| false)
     }
@@ -262,7 +265,10 @@ static DIARY: Descriptor<NewHedge> = Descriptor {
     forms: &["diary"],
     about: "records its calls",
     needs: |_| Needs { timers: true, ..Needs::NOTHING },
-    builds: NewHedge::pull(|_, _| Box::new(Diary)),
+    builds: NewHedge {
+        learner: |_, _, _| Some(AnyLearner::new(RescueLearner::new(Version::Cleanup, 0.02))),
+        ..NewHedge::pull(|_, _| Box::new(Diary))
+    },
 };
 
 #[test]
@@ -285,10 +291,10 @@ fn a_hedge_gets_every_hook() {
     // A head that arrives early, whose body outlasts the attempt timer.
     cell.handle(Timestamp(11), &good(b));
     assert_eq!(cell.suspects(), 4);
-    let mut records = Vec::new();
+    let mut records = Records::default();
     cell.publish(&mut records);
-    assert_eq!(records, [Record::Place { older: 1 }]);
-    cell.adopt(&Snapshot::NOTHING);
+    assert_eq!(*records.list::<Record>(), [Record::Place { older: 1 }]);
+    cell.adopt(&hedge::Snapshot::new(Snapshot::NOTHING));
     end(&[
         "primary_started",
         "primary_started_late",

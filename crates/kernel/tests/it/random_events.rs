@@ -5,7 +5,7 @@
 
 use crate::referee::{Harness, named, names_pick};
 use curtail_kernel::balance::PICKS;
-use curtail_kernel::hedge::{Exploration, Prefetch, Replaced, Snapshot};
+use curtail_kernel::hedge::rescue::{Exploration, Prefetch, Replaced, Snapshot};
 use curtail_kernel::{
     Arrive, CopyId, Event, Fault, Feedback, GroupId, Limits, NEVER_NS, Outcome, Policy, Probed,
     QueryId, Rng, Server, ServerId, Timestamp, Topology, Tuning, rng,
@@ -125,7 +125,6 @@ fn snapshot(rng: &mut Rng) -> Snapshot {
         suspect_ns: pick(rng, &[NEVER_NS, 10, 30, 100]),
         give_up_ns: pick(rng, &[0, 50, NEVER_NS]),
         slots: pick(rng, &[1, 2, u32::MAX]),
-        delay_ns: pick(rng, &[NEVER_NS, 0, 10, 30]),
         overtakes: pick(rng, &[0, 1, u32::MAX]),
         replaces: pick(rng, &[None, Some(Replaced::First), Some(Replaced::Second)]),
         at_once: below(rng, 2) == 0,
@@ -158,6 +157,7 @@ fn one_world(seed: u64) {
     for _ in 0..EVENTS_PER_WORLD {
         if below(rng, 64) == 0 {
             harness.adopt(&snapshot(rng));
+            harness.adopt_delay(pick(rng, &[NEVER_NS, 0, 10, 30]));
             harness.published();
         }
         if below(rng, 2) == 0 {

@@ -2,7 +2,7 @@
 
 use crate::referee::Harness;
 use curtail_kernel::hedge::Version::{Cleanup, NoCancel, Preempt};
-use curtail_kernel::hedge::{Exploration, Record, Replaced, Snapshot, Tried, Version};
+use curtail_kernel::hedge::rescue::{Exploration, Record, Replaced, Snapshot, Tried, Version};
 use curtail_kernel::{
     Action, CopyId, Event, Limits, NEVER_NS, Outcome, Policy, QueryId, Role, ServerId, StartReason,
     StopReason, Timestamp,

@@ -1,7 +1,8 @@
 //! What a service learns from random queries. The records are those that a cell would publish.
 
+use curtail_kernel::hedge::Learner;
 use curtail_kernel::hedge::Version::{Cleanup, NoCancel, Preempt};
-use curtail_kernel::hedge::{Learner, Record, RescueLearner, Tried, Version};
+use curtail_kernel::hedge::rescue::{Record, RescueLearner, Tried, Version};
 use curtail_kernel::{NEVER_NS, Rng, rng};
 use rand_core::Rng as _;
 
@@ -58,7 +59,7 @@ impl Service {
         let own_ns = (own * self.mean * MS) as u64 + 1;
         let stuck = self.uniform() < self.hiccups.0;
         let first_ns = own_ns + if stuck { (self.hiccups.1 * MS) as u64 } else { 0 };
-        let learned = *self.learner.snapshot();
+        let learned = self.learner.snapshot();
         let due = learned.explore.iter().filter(|e| self.seen.is_multiple_of(u64::from(e.every)));
         let explore_ns = due.map(|e| e.age_ns).min().filter(|_| self.idle > 0.0);
         let age_ns = learned.suspect_ns.min(explore_ns.unwrap_or(NEVER_NS));

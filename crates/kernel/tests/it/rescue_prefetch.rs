@@ -2,7 +2,7 @@
 //! from the time at which they begin there.
 
 use crate::referee::{Harness, named};
-use curtail_kernel::hedge::{Exploration, Prefetch, Record, Snapshot};
+use curtail_kernel::hedge::rescue::{Exploration, Prefetch, Record, Snapshot};
 use curtail_kernel::{
     CopyId, Event, Fault, Limits, NEVER_NS, Outcome, QueryId, Rng, ServerId, StartReason,
     StopReason, Timestamp, Topology, rng,

@@ -10,7 +10,7 @@ use std::collections::{HashSet, VecDeque};
 use crate::referee::{Harness, Health, named};
 use curtail_kernel::balance::PICKS;
 use curtail_kernel::hedge::HEDGES;
-use curtail_kernel::hedge::Snapshot;
+use curtail_kernel::hedge::rescue::Snapshot;
 use curtail_kernel::{
     Arrive, CopyId, Event, Fault, GroupId, Limits, Outcome, Policy, Server, ServerId, Timestamp,
     Topology, Tuning,

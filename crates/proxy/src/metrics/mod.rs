@@ -12,7 +12,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use curtail_kernel::hedge::{Learner, Status};
+use curtail_kernel::hedge::rescue::Status;
+use curtail_kernel::hedge::{AnyLearner, DelayLearner, Learner as _, RescueLearner};
 use curtail_kernel::{NEVER_NS, Role, StartReason, StopReason};
 use curtail_runtime::{Cause, CopyEnd};
 use prometheus_client::collector::Collector;
@@ -226,12 +227,12 @@ impl ServiceMetrics {
     }
 
     /// Copies the state of the service's learner.
-    pub(crate) fn learned(&self, learner: &dyn Learner) {
-        if let Some(delay) = &self.hedge_delay {
+    pub(crate) fn learned(&self, learner: &AnyLearner) {
+        if let (Some(delay), Some(learner)) = (&self.hedge_delay, learner.get::<DelayLearner>()) {
             delay.set_ns(learner.snapshot().delay_ns);
         }
-        if let (Some(rescue), Some(status)) = (&self.rescue, learner.rescue()) {
-            rescue.learned(&status);
+        if let (Some(rescue), Some(learner)) = (&self.rescue, learner.get::<RescueLearner>()) {
+            rescue.learned(&learner.status());
         }
     }
 

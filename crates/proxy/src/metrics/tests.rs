@@ -1,4 +1,5 @@
-use curtail_kernel::hedge::{Learner as _, Record, RescueLearner, Tried};
+use curtail_kernel::hedge::rescue::{Record, RescueLearner, Tried};
+use curtail_kernel::hedge::{Answered, Learner as _, Records};
 
 use super::*;
 
@@ -113,8 +114,10 @@ fn a_learned_delay_has_a_gauge_once_it_is_known() {
     assert!(!metrics.render().contains(gauge));
     let service = &config.services[0];
     let mut learner = service.policy.learner(&service.limits).expect("it learns");
-    learner.absorb(&[Record::Answered { age_ns: 10_000_000 }; 20]);
-    metrics.services[0].learned(&*learner);
+    let mut records = Records::default();
+    records.list().extend([Answered { age_ns: 10_000_000 }; 20]);
+    learner.absorb(&mut records);
+    metrics.services[0].learned(&learner);
     let text = metrics.render();
     let line = text.lines().find(|line| line.starts_with(gauge)).expect("it is known");
     let seconds: f64 = line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("one");

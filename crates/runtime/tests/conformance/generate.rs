@@ -1,7 +1,8 @@
 //! Generates random scenarios, each from a seed.
 
 use curtail_kernel::balance::PICKS;
-use curtail_kernel::hedge::{Exploration, Prefetch, Replaced, Snapshot};
+use curtail_kernel::hedge::rescue::{Exploration, Prefetch, Replaced, Snapshot};
+use curtail_kernel::hedge::{self, LearnedDelay};
 use curtail_kernel::{Limits, NEVER_NS, Policy, Rng, Tuning, rng};
 use curtail_sim::script::{Script, Step, What};
 use rand_core::Rng as _;
@@ -59,13 +60,11 @@ fn composed(rng: &mut Rng, policy: Policy) -> Policy {
 }
 
 /// Returns a snapshot that a service could have learned, if the policy learns.
-fn learned(rng: &mut Rng, policy: &Policy, grid: u64) -> Snapshot {
-    if policy.learner(&Limits::default()).is_none() {
-        return Snapshot::NOTHING;
-    }
+fn learned(rng: &mut Rng, policy: &Policy, grid: u64) -> Option<hedge::Snapshot> {
+    policy.learner(&Limits::default())?;
     if policy.rescues().is_none() {
         let delay_ns = if one_in(rng, 4) { NEVER_NS } else { near(rng, SERVICE_NS, grid) };
-        return Snapshot { delay_ns, ..Snapshot::NOTHING };
+        return Some(hedge::Snapshot::new(LearnedDelay { delay_ns }));
     }
     let mut explore = Snapshot::NOTHING.explore;
     let suspect_ns = if one_in(rng, 2) { NEVER_NS } else { grid + near(rng, 2 * SERVICE_NS, grid) };
@@ -83,7 +82,8 @@ fn learned(rng: &mut Rng, policy: &Policy, grid: u64) -> Snapshot {
     let nothing = Snapshot { unusual_ns, ..Snapshot::NOTHING };
     let (give_up_ns, slots) = (near(rng, SERVICE_NS, grid), pick(rng, &[1, 2, u32::MAX]));
     let learned = Snapshot { suspect_ns, overtakes, explore, at_once, audit_every, ..nothing };
-    Snapshot { replaces, round_trip_ns, prefetch, give_up_ns, slots, ..learned }
+    let learned = Snapshot { replaces, round_trip_ns, prefetch, give_up_ns, slots, ..learned };
+    Some(hedge::Snapshot::new(learned))
 }
 
 /// Draws a time from zero to twice a mean, on the grid.

@@ -1,7 +1,8 @@
 //! Parses handwritten scenarios, which are TOML files with units for times and with steps in
 //! chronological order.
 
-use curtail_kernel::hedge::{Exploration, Prefetch, Replaced, Snapshot};
+use curtail_kernel::hedge::rescue::{Exploration, Prefetch, Replaced, Snapshot};
+use curtail_kernel::hedge::{self, LearnedDelay};
 use curtail_kernel::{Limits, NEVER_NS, Policy, Tuning, duration};
 use curtail_sim::script::{Script, Step, What};
 use serde::Deserialize;
@@ -104,7 +105,7 @@ pub fn read(text: &str) -> Result<Scenario, String> {
     let policy = Policy::parse(&written.policy, None).map_err(|error| error.to_string())?;
     let limits = written.limits.read(matches!(written.cancel, Cancel::Reset))?;
     let steps = written.steps.iter().map(WrittenStep::read).collect::<Result<_, _>>()?;
-    let learned = written.learned.read()?;
+    let learned = Some(written.learned.read(&policy)?);
     let Written { servers, slots, seed, decides, .. } = written;
     let script = Script { policy, servers, slots, limits, seed, learned, steps };
     script.check().map_err(|error| error.to_string())?;
@@ -140,13 +141,16 @@ impl WrittenLimits {
 }
 
 impl WrittenLearned {
-    fn read(&self) -> Result<Snapshot, String> {
+    fn read(&self, policy: &Policy) -> Result<hedge::Snapshot, String> {
         let time = |text: &Option<String>| text.as_deref().map_or(Ok(NEVER_NS), ns);
+        if policy.learns_delay() {
+            return Ok(hedge::Snapshot::new(LearnedDelay { delay_ns: time(&self.delay)? }));
+        }
         let nothing = Snapshot::NOTHING;
         let mut explore = nothing.explore;
         let every = self.every.unwrap_or(1);
         explore[0] = Exploration { age_ns: time(&self.explore)?, every };
-        Ok(Snapshot {
+        Ok(hedge::Snapshot::new(Snapshot {
             suspect_ns: time(&self.suspect)?,
             slots: self.slots.unwrap_or(nothing.slots),
             overtakes: self.overtakes.unwrap_or(nothing.overtakes),
@@ -155,12 +159,11 @@ impl WrittenLearned {
                 WrittenReplaced::First => Replaced::First,
                 WrittenReplaced::Second => Replaced::Second,
             }),
-            delay_ns: time(&self.delay)?,
             at_once: self.at_once,
             audit_every: if self.audit { 1 } else { u32::MAX },
             prefetch: Prefetch { per_64: self.prefetch, ..Prefetch::NONE },
             ..nothing
-        })
+        }))
     }
 }
 

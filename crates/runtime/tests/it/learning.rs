@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use curtail_kernel::hedge::{Learner as _, RescueLearner};
 use curtail_kernel::{Limits, NEVER_NS, Policy, ServerId, StartReason, StopReason, Topology};
 use curtail_runtime::{
     CopyContext, CopyEnd, CopyInfo, Failure, Head, Observer, Query, ServiceBuilder, Timers,
@@ -73,8 +74,8 @@ async fn cells_learn_when_a_query_is_stuck_and_rescue_it() {
     // Even the first stuck copy, after 200 copies, is rescued.
     assert!(slowest < 40 * MS, "all stuck queries are rescued: {slowest}");
     let (suspect_ns, won) = learning.look(|learner| {
-        let rescue = learner.rescue().expect("it learns for rescue");
-        (learner.snapshot().suspect_ns, rescue.won)
+        let rescue = learner.get::<RescueLearner>().expect("it learns for rescue");
+        (rescue.snapshot().suspect_ns, rescue.status().won)
     });
     assert!(suspect_ns != NEVER_NS && (10 * MS..25 * MS).contains(&suspect_ns), "{suspect_ns}");
     assert!(won >= 20, "{won} rescues won");

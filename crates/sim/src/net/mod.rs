@@ -23,7 +23,7 @@ mod demand;
 mod path;
 mod servers;
 
-use curtail_kernel::hedge::{Record, Snapshot};
+use curtail_kernel::hedge::{Records, Snapshot};
 use curtail_kernel::{
     Arrive, CopyId, Event, GroupId, Heaps, NEVER_NS, Outcome, Policy, Probed, QueryId, Scheduler,
     ServerId, Timestamp,
@@ -363,7 +363,7 @@ impl Part for SharedShard {
         self.rest.servers.executed(now, 0..self.rest.count as usize)
     }
 
-    fn publish(&mut self, client: usize, into: &mut Vec<Record>) {
+    fn publish(&mut self, client: usize, into: &mut Records) {
         self.cells[client].publish(into);
     }
 

@@ -7,7 +7,6 @@
 //! and must produce the same log.
 //!
 //! ```
-//! use curtail_kernel::hedge::Snapshot;
 //! use curtail_kernel::{Limits, Policy};
 //! use curtail_sim::script::{Script, Step, What, play};
 //!
@@ -19,7 +18,7 @@
 //!     slots: 1,
 //!     limits: Limits::default(),
 //!     seed: 1,
-//!     learned: Snapshot::NOTHING,
+//!     learned: None,
 //!     steps: vec![Step { at_ns: 0, what: query }],
 //! };
 //! let log: Vec<String> = play(&script)?.iter().map(|entry| entry.to_string()).collect();
@@ -52,7 +51,7 @@ use crate::shard::Shard;
 const MOST_NS: u64 = 1 << 60;
 
 /// A scenario for one cell whose servers all serve one group.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Script {
     /// The policy of the cell.
     pub policy: Policy,
@@ -65,7 +64,7 @@ pub struct Script {
     /// The seed of the cell, for its choices among ties.
     pub seed: u64,
     /// What the cell's service has learned before, for a policy that learns.
-    pub learned: Snapshot,
+    pub learned: Option<Snapshot>,
     /// The steps in order of time. Simultaneous steps happen in this order.
     pub steps: Vec<Step>,
 }
@@ -108,7 +107,9 @@ impl Script {
         let topology = Topology::replicated(self.servers, self.slots);
         let cell = self.policy.build(&topology, self.limits, rng(self.seed));
         let mut cell = cell.map_err(|error| self.unfit(&error.to_string()))?;
-        cell.adopt(&self.learned);
+        if let Some(learned) = &self.learned {
+            cell.adopt(learned);
+        }
         Ok(Recorder::new(cell))
     }
 

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use curtail_kernel::hedge::{Record, Snapshot};
+use curtail_kernel::hedge::{Records, Snapshot};
 use curtail_kernel::{
     Action, Core, Event, Feedback, Needs, QueryId, Scheduler, ServerId, Timestamp,
 };
@@ -190,7 +190,7 @@ impl Scheduler for Recorder {
         self.cell.needs()
     }
 
-    fn publish(&mut self, into: &mut Vec<Record>) {
+    fn publish(&mut self, into: &mut Records) {
         self.cell.publish(into);
     }
 

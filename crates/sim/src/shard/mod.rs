@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
 use curtail_dist::seed;
-use curtail_kernel::hedge::{Record, Snapshot};
+use curtail_kernel::hedge::{Records, Snapshot};
 use curtail_kernel::{
     Action, Arrive, CopyId, Event, GroupId, Outcome, Probed, QueryId, Rng, Scheduler, ServerId,
     ShedReason, StopReason, Timestamp,
@@ -292,7 +292,7 @@ fn calendars(setup: &Setup<'_>, shard: u32) -> Vec<Calendar> {
 }
 
 impl<S: Scheduler> Part for Shard<S> {
-    fn publish(&mut self, _: usize, into: &mut Vec<Record>) {
+    fn publish(&mut self, _: usize, into: &mut Records) {
         self.cell.publish(into);
     }
 

@@ -15,6 +15,7 @@ mod manual;
 mod net;
 mod network;
 mod outages;
+mod own_policy;
 mod pairing;
 mod predictor;
 mod reproducible;

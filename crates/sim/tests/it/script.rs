@@ -1,7 +1,6 @@
 //! Tests scripts, which are played step by step with exact times and are refused if they are
 //! invalid.
 
-use curtail_kernel::hedge::Snapshot;
 use curtail_kernel::{Limits, Policy};
 use curtail_sim::script::{Script, Step, What, play};
 
@@ -10,8 +9,8 @@ const MS: u64 = 1_000_000;
 fn script(policy: &str, steps: impl IntoIterator<Item = (u64, What)>) -> Script {
     let steps = steps.into_iter().map(|(at_ns, what)| Step { at_ns, what }).collect();
     let policy = Policy::parse(policy, None).expect(policy);
-    let (limits, learned) = (Limits::default(), Snapshot::NOTHING);
-    Script { policy, servers: 1, slots: 1, limits, seed: 1, learned, steps }
+    let limits = Limits::default();
+    Script { policy, servers: 1, slots: 1, limits, seed: 1, learned: None, steps }
 }
 
 fn query(service_ns: u64) -> What {

@@ -19,14 +19,13 @@ use alloc::boxed::Box;
 
 use super::Version;
 use super::cold::{Ages, Cold, FEW, RARE, Suspects, TAIL};
+use super::learned::{Exploration, Prefetch, Record, Replaced, Snapshot, Status, Tried};
 use super::places::Places;
 use super::threshold::{Pays, Question};
 use super::tries::{Displacement, Tries};
 use super::trip::Trips;
 use crate::hedge::histogram::{BINS, Histogram, PerBin, bin, edge};
-use crate::hedge::learning::{
-    Exploration, Learner, Prefetch, Record, Replaced, Snapshot, Status, Tried,
-};
+use crate::hedge::learning::Learner;
 use crate::math::root;
 use crate::time::NEVER_NS;
 
@@ -346,7 +345,6 @@ impl RescueLearner {
                 Version::Preempt => Prefetch::NONE,
                 Version::Cleanup | Version::NoCancel => self.trips.prefetch(self.crowded),
             },
-            ..Snapshot::NOTHING
         };
     }
 
@@ -524,12 +522,11 @@ impl RescueLearner {
 }
 
 impl Learner for RescueLearner {
-    fn snapshot(&self) -> &Snapshot {
-        &self.snapshot
-    }
+    type Record = Record;
+    type Snapshot = Snapshot;
 
-    fn rescue(&self) -> Option<Status> {
-        Some(self.status())
+    fn snapshot(&self) -> Snapshot {
+        self.snapshot
     }
 
     fn absorb(&mut self, records: &[Record]) {

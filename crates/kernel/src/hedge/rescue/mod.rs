@@ -57,6 +57,7 @@ mod backlog;
 mod book;
 mod cold;
 mod hints;
+mod learned;
 mod learner;
 mod lists;
 mod pace;
@@ -74,16 +75,17 @@ use self::backlog::Backlog;
 use self::book::{Book, Measure, Second};
 use self::lists::{List, Lists};
 use self::places::Line;
-use super::learning::{Learns, Record, Records, Replaced, Snapshot};
-use super::rule::{Hedge, NewHedge, Site};
+use super::learning::{AnyLearner, AnyLearns, Journal, Learns};
+use super::rule::{Hedge, NewHedge};
 use crate::action::{Role, StartReason, StopReason};
 use crate::balance::Pick;
 use crate::cell::{Budget, CopyView, Core};
-use crate::config::{Gate, Limits};
+use crate::config::{Gate, Limits, Site};
 use crate::descriptor::{Arguments, Compiled, Conduct, Descriptor, Needs};
 use crate::id::{CopyId, GroupId, QueryId, ServerId};
 use crate::time::Timestamp;
 
+pub use learned::{Exploration, Prefetch, Record, Replaced, Snapshot, Status, Tried};
 pub use learner::RescueLearner;
 pub use watch::USUAL_COST;
 
@@ -99,7 +101,7 @@ pub static RESCUE: Descriptor<NewHedge> = Descriptor {
             let version = version(of).fit(limits);
             let learner = RescueLearner::new(version, limits.rescue_budget);
             let pushes = gate == Gate::Outstanding;
-            Some(Box::new(if pushes { learner.without_slots() } else { learner }))
+            Some(AnyLearner::new(if pushes { learner.without_slots() } else { learner }))
         },
         slotless: |of| version(of) != Version::Preempt,
         without_cancellation: "rescue",
@@ -169,7 +171,7 @@ pub struct Rescue {
     /// query from the queue.
     overtaken: Vec<bool>,
     watch: watch::Watch,
-    records: Records,
+    records: Journal<Record>,
     /// The first copy that is allowed to run on, to measure how long it is stuck.
     audited: Option<Audited>,
 }
@@ -199,7 +201,7 @@ impl Rescue {
             books: Vec::new(),
             overtaken: vec![false; servers],
             watch: watch::Watch::new(servers),
-            records: Records::default(),
+            records: Journal::default(),
             audited: None,
         }
     }
@@ -276,7 +278,7 @@ impl Rescue {
         if let Some(second) = second.filter(Second::has_begun)
             && self.can_stop(core)
         {
-            core.set_timer(query, second.started.after(give_up_ns));
+            core.set_timer_of_live(query, second.started.after(give_up_ns));
         }
     }
 
@@ -335,7 +337,7 @@ impl Rescue {
         self.lists.remove(group, query);
         let suspect = core.now() >= book.suspect_at();
         if !suspect && book.suspect_ns != crate::NEVER_NS {
-            core.set_timer(query, book.suspect_at());
+            core.set_timer_of_live(query, book.suspect_at());
         }
         let (list, may) = match suspect {
             true => (List::Suspects, self.may_rescue(core)),
@@ -557,12 +559,14 @@ impl<P: Pick + ?Sized> Hedge<P> for Rescue {
     }
 
     #[inline(always)]
-    fn learns(&mut self) -> Option<&mut dyn Learns> {
+    fn learns(&mut self) -> Option<&mut dyn AnyLearns> {
         Some(self)
     }
 }
 
 impl Learns for Rescue {
+    type Learner = RescueLearner;
+
     fn answered(
         &mut self,
         core: &mut Core,

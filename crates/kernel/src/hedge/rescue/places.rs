@@ -17,9 +17,9 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::Rescue;
+use super::learned::Record;
 use super::trip::RECORDED;
 use crate::cell::Core;
-use crate::hedge::learning::Record;
 use crate::id::{CopyId, ServerId};
 
 /// The number of places that are counted separately. The last of them includes all places behind

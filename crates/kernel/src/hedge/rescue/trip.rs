@@ -18,8 +18,8 @@
 
 use super::Rescue;
 use super::book::Book;
+use super::learned::{Prefetch, Record};
 use crate::cell::Core;
-use crate::hedge::learning::{Prefetch, Record};
 use crate::id::{CopyId, ServerId};
 use crate::math::root;
 use crate::time::Timestamp;

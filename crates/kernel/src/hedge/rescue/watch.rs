@@ -6,11 +6,11 @@ use core::num::NonZeroU64;
 
 use super::book::{Book, Measure};
 use super::hints::Hints;
+use super::learned::{Exploration, Record, Tried};
 use super::pace::Pace;
 use super::{Audited, Rescue, Version};
 use crate::cell::Core;
 use crate::hedge::histogram::{OCTAVE, bin};
-use crate::hedge::learning::{Exploration, Record, Tried};
 use crate::id::{CopyId, QueryId, ServerId};
 use crate::time::{NEVER_NS, Timestamp};
 
@@ -139,7 +139,7 @@ impl Rescue {
             let book = Book { first_at, server, cost, idle_ns: unusual_ns, ..Book::NONE };
             self.books[query.index()] = book;
             if unusual_ns != NEVER_NS {
-                core.set_timer(query, book.idle_at());
+                core.set_timer_of_live(query, book.idle_at());
             }
             return false;
         }
@@ -172,7 +172,7 @@ impl Rescue {
         let next =
             if at_once { book.suspect_at() } else { first_at.after(suspect_ns.min(idle_ns)) };
         if next != Timestamp::NEVER {
-            core.set_timer(query, next);
+            core.set_timer_of_live(query, next);
         }
         at_once
     }

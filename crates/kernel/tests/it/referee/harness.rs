@@ -2,7 +2,8 @@
 
 use super::{Health, Model};
 use curtail_kernel::balance::PICKS;
-use curtail_kernel::hedge::{IDEALIZED, Record, Snapshot};
+use curtail_kernel::hedge::rescue::{Record, Snapshot};
+use curtail_kernel::hedge::{self, IDEALIZED, LearnedDelay, Records};
 use curtail_kernel::{
     Action, Arguments, Arrive, CopyId, Event, GroupId, Limits, Outcome, Policy, QueryId, Scheduler,
     ServerId, StartReason, StopReason, Timestamp, Topology, rng,
@@ -124,17 +125,21 @@ impl Harness {
 
     pub(crate) fn adopt(&mut self, snapshot: &Snapshot) {
         self.model.least_suspect_ns = self.model.least_suspect_ns.min(snapshot.suspect_ns);
-        self.model.least_delay_ns = self.model.least_delay_ns.min(snapshot.delay_ns);
         let trip_ns = &mut self.model.longest_round_trip_ns;
         *trip_ns = snapshot.round_trip_ns.max(*trip_ns);
         self.model.may_prefetch = snapshot.prefetch;
-        self.cell.adopt(snapshot);
+        self.cell.adopt(&hedge::Snapshot::new(*snapshot));
+    }
+
+    pub(crate) fn adopt_delay(&mut self, delay_ns: u64) {
+        self.model.least_delay_ns = self.model.least_delay_ns.min(delay_ns);
+        self.cell.adopt(&hedge::Snapshot::new(LearnedDelay { delay_ns }));
     }
 
     pub(crate) fn published(&mut self) -> Vec<Record> {
-        let mut records = Vec::new();
+        let mut records = Records::default();
         self.cell.publish(&mut records);
-        records
+        std::mem::take(records.list())
     }
 
     /// An unused query id: the one that was freed last, so that ids are reused immediately.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use curtail_kernel::hedge::{APP_TIMEOUT, Prefetch};
+use curtail_kernel::hedge::{APP_TIMEOUT, rescue::Prefetch};
 use curtail_kernel::stage::Priority;
 use curtail_kernel::{
     Action, Arrive, CopyId, Core, Event, FailReason, Fault, GroupId, Limits, NEVER_NS, Outcome,
