@@ -12,9 +12,12 @@ use xtask::cargo;
 /// tests that pass is shown, because they print `SKIPPED` and the reason if the machine lacks
 /// something.
 const ALL: [&[&str]; 2] = [
-    &["test", "--workspace", "--doc", "--no-fail-fast"],
-    &["test", "--workspace", "--all-targets", "--no-fail-fast", "--", "--show-output"],
+    &["test", "--workspace", LIBRARY, "--doc", "--no-fail-fast"],
+    &["test", "--workspace", LIBRARY, "--all-targets", "--no-fail-fast", "--", "--show-output"],
 ];
+
+/// The features of the library, so that all of it is tested.
+pub(crate) const LIBRARY: &str = "--features=curtail/flow,curtail/metrics,curtail/opentelemetry";
 
 /// The number of tests by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

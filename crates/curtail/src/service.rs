@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use crate::transport::{Handlers, Replica, Replicas};
 
 /// A replicated service: shards, each with replicas that can serve its queries. Clones share it, and
-/// it ends with the last clone and the last [`Shard`].
+/// it ends with the last clone and the last [`Shard`](crate::Shard).
 pub struct Curtail<S: Replica<R>, R: Send + 'static>(pub(crate) Arc<Shared<S, R>>);
 
 /// What the clones of a service share.
