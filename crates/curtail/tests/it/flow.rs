@@ -21,6 +21,6 @@ async fn a_copy_has_the_flow_context_of_its_caller() {
     let context = Context::of_call(&flow, &HeaderMap::new());
     let shard = service.shard("a");
     // The future is polled in another task, which has no context.
-    let query = context.scope(async move { tokio::spawn(shard.query(Query::once(()))) }).await;
-    assert_eq!(query.await.unwrap().unwrap().response.as_deref(), Some("default"));
+    let spawned = async { tokio::spawn(shard.query(Query::once(()))).await.unwrap().unwrap() };
+    assert_eq!(context.scope(spawned).await.response.as_deref(), Some("default"));
 }
