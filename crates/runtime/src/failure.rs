@@ -76,6 +76,7 @@ impl Failure {
     }
 
     /// The failure that an error of HTTP/2 means.
+    #[cfg(feature = "http")]
     pub(crate) fn of_http2(error: &h2::Error) -> Self {
         match error.reason() {
             Some(reason) if error.is_reset() && error.is_remote() => {

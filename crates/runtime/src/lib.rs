@@ -56,7 +56,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 
-#[cfg(unix)]
+#[cfg(all(unix, feature = "http"))]
 pub mod accept;
 mod cell;
 mod clock;
@@ -64,6 +64,7 @@ mod copy;
 mod drive;
 mod failure;
 pub mod health;
+#[cfg(feature = "http")]
 pub mod http;
 mod inner;
 mod learning;
@@ -72,6 +73,7 @@ mod observe;
 mod query;
 mod reply;
 mod service;
+#[cfg(feature = "http")]
 pub mod stage;
 mod tables;
 mod timers;
