@@ -95,7 +95,7 @@ async fn answer(State(search): State<Search>, RawQuery(query): RawQuery) -> Resp
                 ErrorKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
                 _ => StatusCode::BAD_GATEWAY,
             };
-            (status, error.to_string()).into_response()
+            (status, format!("{error:#}")).into_response()
         }
     }
 }

@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use curtail_kernel::{Feedback, GroupId, Limits, Outcome, Policy, ServerId, Settings, Tuning};
+use curtail_kernel::{
+    Feedback, GroupId, Limits, Outcome, Policy, ServerId, Settings, Topology, Tuning,
+};
 use curtail_runtime::{CopyContext, Head, ServiceBuilder, Timers};
 use futures_util::{FutureExt as _, Stream};
 use tokio::task::JoinSet;
@@ -119,7 +121,7 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
         servers: impl IntoIterator<Item = (N, S)>,
     ) -> Self {
         let servers: Vec<_> = servers.into_iter().map(Occupant::from).collect();
-        let shard = ShardSpec { name: name.into(), servers: (0..servers.len()).collect() };
+        let shard = ShardSpec { name: name.into(), servers: None };
         self.cells.push(CellSpec { servers, shards: vec![shard], discovery: None });
         self
     }
@@ -150,7 +152,7 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
     {
         let name = name.into();
         let discovery = Some(discovery(name.clone(), servers));
-        let shards = vec![ShardSpec { name, servers: Vec::new() }];
+        let shards = vec![ShardSpec { name, servers: None }];
         self.cells.push(CellSpec { servers: Vec::new(), shards, discovery });
         self
     }
@@ -187,7 +189,7 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
     {
         let shard = |(name, servers): (M, G)| ShardSpec {
             name: name.into(),
-            servers: servers.into_iter().collect(),
+            servers: Some(servers.into_iter().collect()),
         };
         let servers = servers.into_iter().map(Occupant::from).collect();
         let shards = shards.into_iter().map(shard).collect();
@@ -418,19 +420,23 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
         let policy = self.policy.unwrap_or(Policy::usual(self.slots));
         self.check(&policy)?;
         let limits = self.limits(&policy)?;
-        let Self { cells, slots, seed, timers, health, observer, handlers, places, .. } = self;
+        let Self { cells, slots, seed, timers, health, observer, mut handlers, places, .. } = self;
+        // Half of the time is left for a server that is ready.
+        handlers.ready_timeout = Duration::from_nanos(limits.attempt_timeout_ns / 2);
         let (handlers, slots) = (Arc::new(handlers), slots.unwrap_or(1));
         let timers = timers.unwrap_or_else(Timers::precise);
         let mut running = ServiceBuilder::new(policy, limits, timers, seed);
         let (mut shards, mut background) = (Vec::new(), JoinSet::new());
-        let health = Arc::new(health.unwrap_or_default());
+        let health = health.map(Arc::new);
         for spec in cells {
-            let Layout { topology, names, occupants, discovery } = Layout::new(spec, slots, places);
+            let Layout { topology, names, is_ring, occupants, discovery } =
+                Layout::new(spec, slots, places);
             let cell = running.cells().len();
             let place = |(at, name): (usize, &Arc<str>)| Place {
                 name: Arc::clone(name),
                 cell,
                 group: GroupId(at as u32),
+                is_ring,
             };
             shards.extend(names.iter().enumerate().map(place));
             let vacant: Vec<_> = (0..).zip(&occupants).filter(|(_, by)| by.is_none()).collect();
@@ -440,7 +446,10 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
             let observer = Named { shards: names, replicas: replicas.share(), observer };
             let cell = running.add(&topology, replicas, observer)?;
             vacant.into_iter().for_each(|place| cell.server_left(place));
-            health::watch(cell, &health, &mut background);
+            match &health {
+                Some(health) => health::watch(cell, health, &mut background),
+                None => _ = background.spawn(health::forgive(cell.clone())),
+            }
             if let Some(changes) = discovery {
                 background.spawn(membership::follow(cell.clone(), changes));
             }
@@ -452,7 +461,7 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
     }
 
     fn check(&self, policy: &Policy) -> Result<(), BuildError> {
-        layout::check(&self.cells)?;
+        layout::check(&self.cells, self.places)?;
         if !self.is_classified {
             return Err(BuildError::NotClassified);
         }
@@ -469,19 +478,20 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
             ("timeout", self.timeout),
             ("attempt_timeout", self.attempt_timeout),
             ("cancel_timeout", self.cancel_timeout),
+            ("health", self.health.as_ref().map(Health::interval)),
         ];
         if let Some((name, _)) = times.iter().find(|(_, time)| *time == Some(Duration::ZERO)) {
             let why = format!(".{name}() is zero; set a duration above 0");
             return Err(BuildError::Unfit(why));
         }
+        if self.slots.is_some_and(|slots| !(1..=Topology::MAX_GATE).contains(&slots)) {
+            let why = format!(".slots() is out of range; use 1 to {}", Topology::MAX_GATE);
+            return Err(BuildError::Unfit(why));
+        }
         let settings = Settings {
             slots: self.slots,
             cancel: self.cancel == Cancel::OnDrop,
-            may_retry: self
-                .cells
-                .iter()
-                .flat_map(|cell| &cell.shards)
-                .any(|of| of.servers.len() > 1),
+            may_retry: self.cells.iter().any(|cell| cell.may_have_peers(self.places)),
             timeout_ns: self.timeout.map(ns),
             attempt_timeout_ns: self.attempt_timeout.map(ns),
             cancel_timeout_ns: self.cancel_timeout.map(ns),
@@ -499,6 +509,13 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
             tuning: Tuning { clients: self.clients, ..limits.tuning },
             ..limits
         };
+        limits.check()?;
+        if policy.needs().feedback && self.handlers.feedback.is_none() {
+            tracing::warn!(
+                "policy {policy} ranks servers by the load that they report, and nothing reads it; call \
+                 .feedback(|response| ...)"
+            );
+        }
         for misfit in policy.misfits(&settings) {
             let why = describe(misfit, policy, &limits);
             if misfit.is_error() {

@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use curtail_kernel::Outcome;
+use curtail_kernel::{Fault, Outcome};
 use curtail_runtime::{FailedCopy, QueryError};
 
 /// The error type of services whose error type is unknown.
@@ -19,7 +19,7 @@ pub enum ErrorKind {
     QueueFull,
     /// The deadline passed before a server could take the query.
     Expired,
-    /// The deadline passed while a server worked on the query.
+    /// The time of the query, or that of its last copy, passed while a server had it.
     Timeout,
     /// Every copy failed, and the query may not be sent again.
     Failed,
@@ -29,7 +29,23 @@ pub enum ErrorKind {
 }
 
 /// The reason why a query has no response. It names the shard and the server, and its source is the
-/// error of the service that failed last.
+/// error of the service that failed last. `{error:#}` also prints the sources.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let server = tower::service_fn(|text: String| async move { Ok::<_, std::io::Error>(text) });
+/// # let search = curtail::Curtail::builder()
+/// #     .policy("random".parse()?)
+/// #     .shard("a", [("a0", server)])
+/// #     .classify(curtail::outcome::any_response)
+/// #     .build()?;
+/// let past = curtail::Instant::now();
+/// let query = curtail::Query::once("order".to_owned()).deadline(past);
+/// let error = search.shard("a").query(query).await.unwrap_err();
+/// assert_eq!(error.to_string(), "shard a: the query expired before a server was free");
+/// assert_eq!(error.into_request(), Some("order".to_owned()));
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
 #[non_exhaustive]
 pub struct Error {
     kind: ErrorKind,
@@ -139,13 +155,23 @@ impl fmt::Display for Error {
         if let Some(server) = &self.server {
             write!(f, ", server {server}")?;
         }
-        f.write_str(match self.kind {
-            ErrorKind::QueueFull => ": too many queries are waiting",
-            ErrorKind::Expired => ": the query expired before a server was free",
-            ErrorKind::Timeout => ": no server responded in time",
-            ErrorKind::Failed => ": the query failed",
-            ErrorKind::BadResponse => ": the response is a refusal or a failure",
-        })
+        f.write_str(match (self.kind, self.outcome) {
+            (ErrorKind::QueueFull, _) => ": too many queries are waiting",
+            (ErrorKind::Expired, _) => ": the query expired before a server was free",
+            (ErrorKind::Timeout, _) => ": no server responded in time",
+            (_, Some(Outcome::Refused)) => " refused the query",
+            (_, Some(Outcome::Failed(Fault::ConnectFailed))) => " could not be reached",
+            (_, Some(Outcome::Failed(Fault::Reset))) => " failed before it had responded",
+            (_, Some(Outcome::Failed(_))) => " failed",
+            (ErrorKind::Failed | ErrorKind::BadResponse, _) => ": the query failed",
+        })?;
+        let Some(source) = self.source.as_deref().filter(|_| f.alternate()) else { return Ok(()) };
+        let mut next: Option<&dyn StdError> = Some(source);
+        while let Some(cause) = next {
+            write!(f, ": {cause}")?;
+            next = cause.source();
+        }
+        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Takes servers out when their health checks fail, and restores them.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use curtail_runtime::{Cell, ProbeFailure};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::transport::{Replica, Replicas};
 
@@ -20,14 +21,7 @@ const INTERVAL: Duration = Duration::from_millis(250);
 /// The health check of a service.
 pub(crate) struct Health<S> {
     interval: Duration,
-    /// `None` if servers that are out return without a check.
-    check: Option<Box<dyn Fn(S) -> BoxFuture<'static, bool> + Send + Sync>>,
-}
-
-impl<S> Default for Health<S> {
-    fn default() -> Self {
-        Self { interval: INTERVAL, check: None }
-    }
+    check: Box<dyn Fn(S) -> BoxFuture<'static, bool> + Send + Sync>,
 }
 
 impl<S> Health<S> {
@@ -36,17 +30,20 @@ impl<S> Health<S> {
         F: Fn(S) -> T + Send + Sync + 'static,
         T: Future<Output = bool> + Send + 'static,
     {
-        Self { interval, check: Some(Box::new(move |service| check(service).boxed())) }
+        Self { interval, check: Box::new(move |service| check(service).boxed()) }
     }
 
-    async fn check(&self, up: bool, service: Option<S>) -> Check {
+    pub(crate) fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    async fn check(&self, service: Option<S>) -> Check {
         let Some(service) = service else { return Check::Unknown };
-        let Some(check) = &self.check else {
-            return if up { Check::Unknown } else { Check::Passed };
-        };
-        match timeout(2 * self.interval, check(service)).await {
-            Ok(true) => Check::Passed,
-            Ok(false) => Check::Failed(ProbeFailure::Check),
+        // A check that panics has failed, and is made again.
+        let checking = AssertUnwindSafe(async { (self.check)(service).await }).catch_unwind();
+        match timeout(2 * self.interval, checking).await {
+            Ok(Ok(true)) => Check::Passed,
+            Ok(Ok(false) | Err(_)) => Check::Failed(ProbeFailure::Check),
             Err(_) => Check::Failed(ProbeFailure::Silent),
         }
     }
@@ -62,13 +59,29 @@ pub(crate) fn watch<S: Replica<R>, R: Send + 'static>(
         let (cell, health, server) = (cell.clone(), Arc::clone(health), ServerId(place as u32));
         let replicas = cell.clone();
         let interval = health.interval;
-        let check = move |up| {
+        let check = move |_| {
             let is_member = replicas.look(|core| core.server(server).member);
             let occupant = replicas.transport().at(server).filter(|_| is_member);
             let service = occupant.map(|occupant| occupant.service);
             let health = Arc::clone(&health);
-            async move { health.check(up, service).await }
+            async move { health.check(service).await }
         };
         background.spawn(health::watch(cell, server, interval, check));
+    }
+}
+
+/// Lets the servers of a cell return without a check, as soon as the kernel permits it.
+pub(crate) async fn forgive<S: Replica<R>, R: Send + 'static>(cell: Cell<Replicas<S, R>>) {
+    loop {
+        sleep(INTERVAL).await;
+        let out: Vec<ServerId> = cell.look(|core| {
+            let places = (0..core.server_count()).map(|at| ServerId(at as u32));
+            let is_out = |&place: &ServerId| {
+                let view = core.server(place);
+                view.member && !view.up
+            };
+            places.filter(is_out).collect()
+        });
+        out.into_iter().for_each(|server| cell.server_up(server));
     }
 }

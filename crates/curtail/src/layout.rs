@@ -52,6 +52,9 @@ pub enum BuildError {
     NoRuntime,
 }
 
+/// The largest number of places of a shard.
+const MOST: usize = 65_536;
+
 /// Servers, and the shards that they serve. They get a cell.
 pub(crate) struct CellSpec<S> {
     pub(crate) servers: Vec<Occupant<S>>,
@@ -60,10 +63,19 @@ pub(crate) struct CellSpec<S> {
     pub(crate) discovery: Option<Discovery<S>>,
 }
 
+impl<S> CellSpec<S> {
+    /// Whether a shard can have several servers.
+    pub(crate) fn may_have_peers(&self, places: Option<usize>) -> bool {
+        self.servers.len() > 1
+            || self.discovery.is_some()
+            || places.is_some_and(|places| places > 1)
+    }
+}
+
 pub(crate) struct ShardSpec {
     pub(crate) name: String,
-    /// Its servers, by their numbers in the cell.
-    pub(crate) servers: Vec<usize>,
+    /// Its servers, by their numbers in the cell. `None` for all places of the cell.
+    pub(crate) servers: Option<Vec<usize>>,
 }
 
 /// The places of a cell, and what is at each.
@@ -71,6 +83,8 @@ pub(crate) struct Layout<S> {
     pub(crate) topology: Topology,
     /// The names of the shards, by their groups.
     pub(crate) names: Vec<Arc<str>>,
+    /// Whether its shards share servers, which are fixed.
+    pub(crate) is_ring: bool,
     pub(crate) occupants: Vec<Option<Occupant<S>>>,
     pub(crate) discovery: Option<Discovery<S>>,
 }
@@ -80,28 +94,26 @@ impl<S> Layout<S> {
         let CellSpec { servers, shards, discovery } = spec;
         // Servers can join a shard that has servers of its own.
         let usual = if discovery.is_some() { PLACES } else { servers.len() };
-        let count = match shards.len() {
-            1 => places.unwrap_or(usual).max(servers.len()),
-            _ => servers.len(),
-        };
+        let is_ring = shards.iter().any(|shard| shard.servers.is_some());
+        let count = if is_ring { servers.len() } else { places.unwrap_or(usual) };
         let mut occupants: Vec<_> = servers.into_iter().map(Some).collect();
         occupants.resize_with(count, || None);
         // Four billion servers would not fit into memory, so every number fits.
         let id = |at: usize| ServerId(at as u32);
-        let groups = match &shards[..] {
-            [_] => vec![(0..count).map(id).collect()],
-            shards => {
-                shards.iter().map(|of| of.servers.iter().copied().map(id).collect()).collect()
-            }
+        let members = |shard: &ShardSpec| match &shard.servers {
+            Some(servers) => servers.iter().copied().map(id).collect(),
+            None => (0..count).map(id).collect(),
         };
+        let groups = shards.iter().map(members).collect();
         let topology = Topology { servers: vec![Server { slots }; count], groups };
         let names = shards.into_iter().map(|shard| shard.name.into()).collect();
-        Self { topology, names, occupants, discovery }
+        Self { topology, names, is_ring, occupants, discovery }
     }
 }
 
-/// Checks that there are shards and servers, and that their names differ.
-pub(crate) fn check<S>(cells: &[CellSpec<S>]) -> Result<(), BuildError> {
+/// Checks that there are shards and servers, that their names differ, and that there is room for them.
+pub(crate) fn check<S>(cells: &[CellSpec<S>], places: Option<usize>) -> Result<(), BuildError> {
+    let unfit = |why: String| Err(BuildError::Unfit(why));
     if cells.iter().all(|cell| cell.shards.is_empty()) {
         return Err(BuildError::NoShards);
     }
@@ -111,9 +123,28 @@ pub(crate) fn check<S>(cells: &[CellSpec<S>]) -> Result<(), BuildError> {
             if !names.insert(name) {
                 return Err(BuildError::SameShard(name.clone()));
             }
-            if members.is_empty() && discovery.is_none() {
+            let count = members.as_ref().map_or(servers.len(), Vec::len);
+            if count == 0 && discovery.is_none() {
                 return Err(BuildError::NoServers(name.clone()));
             }
+            let mut known = BTreeSet::new();
+            let wrong = |at: &&usize| **at >= servers.len() || !known.insert(**at);
+            if let Some(at) = members.iter().flatten().find(wrong) {
+                let count = servers.len();
+                return unfit(format!(
+                    "shard {name:?} lists server {at} of {count}, which is not there or listed twice; \
+                     number the servers from 0, in the order of the ring"
+                ));
+            }
+        }
+        if let Some(places) =
+            places.filter(|places| !(servers.len().max(1)..=MOST).contains(places))
+        {
+            return unfit(format!(
+                ".places({places}) is out of range for {} servers; use at most {MOST}, and at least \
+                 the number of servers",
+                servers.len()
+            ));
         }
         let mut known = BTreeSet::new();
         if let Some(twice) = servers.iter().find(|server| !known.insert(&server.name)) {

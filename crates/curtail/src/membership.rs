@@ -27,7 +27,7 @@ const INTERVAL: Duration = Duration::from_millis(250);
 /// All places of a shard are taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "shard {shard} has no place left for server {server}: all {places} are taken; call .places(n)"
+    "shard {shard} has no place left for server {server}: all {places} are taken; call .places(n), or try again when its copies have ended"
 )]
 #[non_exhaustive]
 pub struct NoPlace {
@@ -43,19 +43,22 @@ impl<S: Replica<R>, R: Send + 'static> Shard<S, R> {
     /// Adds a server. A server of the same name is replaced: it gets no new copies.
     ///
     /// # Errors
-    /// All places are taken, by servers or by the copies of servers that have left.
+    /// All places are taken, by servers or by the copies of servers that have left, or the shard
+    /// belongs to a ring, whose servers are fixed. Then nothing changes.
     pub fn add(&self, name: impl Into<Arc<str>>, service: S) -> Result<(), NoPlace> {
         let occupant = Occupant { name: name.into(), service };
-        add(self.cell(), occupant).map_err(|occupant| NoPlace {
+        let added = if self.place().is_ring { Err(occupant) } else { add(self.cell(), occupant) };
+        added.map_err(|occupant| NoPlace {
             shard: self.name().to_owned(),
             server: occupant.name.to_string(),
             places: self.cell().transport().places(),
         })
     }
 
-    /// Removes a server. Its copies continue. Returns whether there was a server of this name.
+    /// Removes a server. Its copies continue. Returns whether there was a server of this name. The
+    /// servers of a ring are fixed.
     pub fn remove(&self, name: &str) -> bool {
-        remove(self.cell(), name)
+        !self.place().is_ring && remove(self.cell(), name)
     }
 }
 
@@ -71,12 +74,13 @@ fn add<S: Replica<R>, R: Send + 'static>(
     occupant: Occupant<S>,
 ) -> Result<(), Occupant<S>> {
     let _alone = cell.transport().change();
-    remove_locked(cell, &occupant.name);
+    let before = find(cell, &occupant.name);
     let is_free = |&place: &ServerId| {
         let view = cell.look(|core| core.server(place));
-        !view.member && view.outstanding == 0
+        (!view.member || Some(place) == before) && view.outstanding == 0
     };
     let Some(place) = places(cell).find(is_free) else { return Err(occupant) };
+    before.into_iter().for_each(|before| cell.server_left(before));
     cell.transport().occupy(place, occupant);
     cell.server_joined(place);
     Ok(())
@@ -84,22 +88,21 @@ fn add<S: Replica<R>, R: Send + 'static>(
 
 fn remove<S: Replica<R>, R: Send + 'static>(cell: &Cell<Replicas<S, R>>, name: &str) -> bool {
     let _alone = cell.transport().change();
-    remove_locked(cell, name)
+    let found = find(cell, name);
+    found.into_iter().for_each(|place| cell.server_left(place));
+    found.is_some()
 }
 
-fn remove_locked<S: Replica<R>, R: Send + 'static>(
+/// Returns the place of a server.
+fn find<S: Replica<R>, R: Send + 'static>(
     cell: &Cell<Replicas<S, R>>,
     name: &str,
-) -> bool {
+) -> Option<ServerId> {
     let is_it = |&place: &ServerId| {
         cell.transport().name(place).as_deref() == Some(name)
             && cell.look(|core| core.server(place).member)
     };
-    let found = places(cell).find(is_it);
-    if let Some(place) = found {
-        cell.server_left(place);
-    }
-    found.is_some()
+    places(cell).find(is_it)
 }
 
 /// A stream of servers that join and leave.
@@ -136,7 +139,11 @@ pub(crate) async fn follow<S: Replica<R>, R: Send + 'static>(
 ) {
     let mut waiting: BTreeMap<Arc<str>, S> = BTreeMap::new();
     loop {
-        match timeout(INTERVAL, changes.next()).await {
+        let next = match waiting.is_empty() {
+            true => Ok(changes.next().await),
+            false => timeout(INTERVAL, changes.next()).await,
+        };
+        match next {
             Ok(Some(Change::Insert(name, service))) => _ = waiting.insert(name, service),
             Ok(Some(Change::Remove(name))) => {
                 waiting.remove(&name);

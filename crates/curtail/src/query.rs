@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use curtail_kernel::{Outcome, Role};
+use curtail_kernel::{Fault, Outcome, Role};
 use tokio::time::Instant;
 
 /// A query: a request for one shard, and how it may be sent.
@@ -20,18 +20,32 @@ use tokio::time::Instant;
 /// ```
 pub struct Query<R> {
     pub(crate) request: R,
-    /// How to repeat the request. `None` if it is sent once.
+    /// How to repeat the request. `None` if it cannot be repeated.
     pub(crate) again: Option<fn(&R) -> R>,
+    /// Whether it may run more than once.
+    pub(crate) idempotent: bool,
     pub(crate) deadline: Option<Instant>,
     pub(crate) cost_hint: Option<NonZeroU64>,
 }
 
 impl<R> Query<R> {
-    /// Creates a query that is sent once. It has no duplicates, and it is sent again only if no part
-    /// of it was sent before. If it was never sent, the error hands it back
-    /// ([`Error::into_request`](crate::Error::into_request)).
+    /// Creates a query that is sent once. It has no duplicates, and it goes to another server only if
+    /// the service of the first one was never ready to take it. If no service has taken it, the error
+    /// hands it back ([`Error::into_request`](crate::Error::into_request)).
     pub fn once(request: R) -> Self {
-        Self { request, again: None, deadline: None, cost_hint: None }
+        Self { request, again: None, idempotent: false, deadline: None, cost_hint: None }
+    }
+
+    /// Creates a query that must not run twice, as [`once`](Self::once) does. It also goes to another
+    /// server, or is handed back, if the service has taken it and reports that nothing was sent: by an
+    /// error that [`classify`](crate::Builder::classify) judges as
+    /// [`Fault::ConnectFailed`](crate::Fault::ConnectFailed). Clients of HTTP are always ready, so they
+    /// need this.
+    pub fn non_idempotent(request: R) -> Self
+    where
+        R: Clone,
+    {
+        Self { again: Some(R::clone), ..Self::once(request) }
     }
 
     /// Creates a query that may run on several servers, at the same time or one after the other.
@@ -39,7 +53,7 @@ impl<R> Query<R> {
     where
         R: Clone,
     {
-        Self { again: Some(R::clone), ..Self::once(request) }
+        Self { again: Some(R::clone), idempotent: true, ..Self::once(request) }
     }
 
     /// Sets the time at which the caller gives up, if it is earlier than the service's timeout. A
@@ -60,7 +74,7 @@ impl<R> Query<R> {
 impl<R> fmt::Debug for Query<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Query")
-            .field("idempotent", &self.again.is_some())
+            .field("idempotent", &self.idempotent)
             .field("deadline", &self.deadline)
             .field("cost_hint", &self.cost_hint)
             .finish_non_exhaustive()
@@ -68,6 +82,20 @@ impl<R> fmt::Debug for Query<R> {
 }
 
 /// A response, and how it came about.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let server = tower::service_fn(|text: String| async move { Ok::<_, std::io::Error>(text) });
+/// # let search = curtail::Curtail::builder()
+/// #     .policy("random".parse()?)
+/// #     .shard("a", [("a0", server)])
+/// #     .classify(curtail::outcome::any_response)
+/// #     .build()?;
+/// let query = curtail::Query::once("hello".to_owned());
+/// let answer = search.shard("a").query(query).await?;
+/// assert_eq!((&*answer.server, answer.copies), ("a0", 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Answer<T> {
@@ -102,6 +130,8 @@ pub(crate) enum Again<R> {
     /// There is only the request itself.
     Never,
     Clone(fn(&R) -> R),
+    /// A further copy only if nothing was sent of the one before.
+    IfUnsent(fn(&R) -> R),
     /// The service's own function, which has made `spare`.
     Spare(Option<R>),
 }
@@ -115,11 +145,13 @@ struct Contents<R> {
     /// `None` if it was sent and cannot be repeated.
     request: Option<R>,
     again: Again<R>,
+    /// Whether a copy was sent, as far as it is known.
+    sent: bool,
 }
 
 impl<R> Parcel<R> {
     pub(crate) fn new(request: R, again: Again<R>) -> Self {
-        Self { contents: Mutex::new(Contents { request: Some(request), again }) }
+        Self { contents: Mutex::new(Contents { request: Some(request), again, sent: false }) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Contents<R>> {
@@ -129,21 +161,33 @@ impl<R> Parcel<R> {
     /// Returns a request to send. `repeat` is the service's own function.
     pub(crate) fn take(&self, repeat: impl FnOnce(&R) -> Option<R>) -> Option<R> {
         let mut contents = self.lock();
-        let Contents { request, again } = &mut *contents;
+        let Contents { request, again, sent } = &mut *contents;
+        match again {
+            Again::IfUnsent(_) if *sent => return None,
+            _ => *sent = true,
+        }
         match again {
             Again::Never => request.take(),
+            Again::IfUnsent(clone) => request.as_ref().map(*clone),
             Again::Clone(clone) => request.as_ref().map(*clone),
             Again::Spare(spare) => spare.take().or_else(|| request.as_ref().and_then(repeat)),
         }
     }
 
-    /// Returns the request itself, unless it was sent and cannot be repeated.
+    /// Returns the request itself, unless it was sent and must not be repeated.
     pub(crate) fn reclaim(&self) -> Option<R> {
-        self.lock().request.take()
+        let mut contents = self.lock();
+        let Contents { request, again, sent } = &mut *contents;
+        request.take_if(|_| !(*sent && matches!(again, Again::IfUnsent(_))))
     }
 
-    /// Whether the request can be sent again.
-    pub(crate) fn is_here(&self) -> bool {
-        self.lock().request.is_some()
+    /// Whether another copy may follow one that has ended like this.
+    pub(crate) fn may_follow(&self, outcome: Outcome) -> bool {
+        let mut contents = self.lock();
+        if let Again::IfUnsent(_) = contents.again {
+            contents.sent = outcome != Outcome::Failed(Fault::ConnectFailed);
+            return !contents.sent;
+        }
+        contents.request.is_some()
     }
 }

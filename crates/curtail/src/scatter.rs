@@ -37,6 +37,23 @@ impl<S: Replica<R>, R: Send + 'static> Curtail<S, R> {
 }
 
 /// A request that is sent to several shards when this is awaited.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let server = tower::service_fn(|text: String| async move { Ok::<_, std::io::Error>(text) });
+/// # let search = curtail::Curtail::builder()
+/// #     .policy("random".parse()?)
+/// #     .shard("a", [("a0", server)])
+/// #     .classify(curtail::outcome::any_response)
+/// #     .build()?;
+/// use std::time::Duration;
+/// use curtail::Instant;
+///
+/// let deadline = Instant::now() + Duration::from_millis(300);
+/// let answers = search.scatter("hello".to_owned()).deadline(deadline).at_least(1).await?;
+/// assert_eq!((answers.answers.len(), answers.missing.len()), (1, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
 #[must_use = "it is sent when it is awaited"]
 pub struct Scatter<S: Replica<R>, R: Send + 'static> {
     queries: Vec<(Shard<S, R>, R)>,

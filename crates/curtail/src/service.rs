@@ -32,6 +32,8 @@ pub(crate) struct Place {
     pub(crate) cell: usize,
     /// Its group in the cell.
     pub(crate) group: GroupId,
+    /// Whether it shares servers, which are fixed.
+    pub(crate) is_ring: bool,
 }
 
 impl<S: Replica<R>, R: Send + 'static> Clone for Curtail<S, R> {

@@ -45,6 +45,21 @@ impl<S: Replica<R>, R: Send + 'static> Curtail<S, R> {
 
 /// A shard of a service. It is a tower service that sends each request to one of the shard's
 /// servers, or to several. It is always ready: queries wait inside the call, in a bounded queue.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// # let server = tower::service_fn(|text: String| async move { Ok::<_, std::io::Error>(text) });
+/// # let search = curtail::Curtail::builder()
+/// #     .policy("random".parse()?)
+/// #     .shard("a", [("a0", server)])
+/// #     .classify(curtail::outcome::any_response)
+/// #     .build()?;
+/// use tower::ServiceExt as _;
+///
+/// let response = search.shard("a").oneshot("hello".to_owned()).await?;
+/// assert_eq!(response, "hello");
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
 pub struct Shard<S: Replica<R>, R: Send + 'static> {
     pub(crate) service: Curtail<S, R>,
     /// Its number.
@@ -102,7 +117,7 @@ impl<S: Replica<R>, R: Send + 'static> Shard<S, R> {
         &self.service.0.running.cells()[self.place().cell]
     }
 
-    fn place(&self) -> &Place {
+    pub(crate) fn place(&self) -> &Place {
         &self.service.0.shards[self.at]
     }
 
@@ -112,15 +127,18 @@ impl<S: Replica<R>, R: Send + 'static> Shard<S, R> {
     /// A response is returned even if it is a refusal or a failure, when no copy had a better one
     /// ([`Answer::outcome`]).
     pub fn query(&self, query: Query<R>) -> Answering<S, R> {
-        let Query { request, again, deadline, cost_hint } = query;
-        let repeatable = again.is_some();
-        let parcel = Parcel::new(request, again.map_or(Again::Never, Again::Clone));
-        self.send(parcel, repeatable, deadline, cost_hint)
+        let Query { request, again, idempotent, deadline, cost_hint } = query;
+        let again = match again {
+            None => Again::Never,
+            Some(clone) if idempotent => Again::Clone(clone),
+            Some(clone) => Again::IfUnsent(clone),
+        };
+        self.send(Parcel::new(request, again), idempotent, deadline, cost_hint)
     }
 
     /// Sends a query to which the service's own function for repeating requests applies.
     pub(crate) fn query_as_configured(&self, query: Query<R>) -> Answering<S, R> {
-        let Query { request, again: _, deadline, cost_hint } = query;
+        let Query { request, again: _, idempotent: _, deadline, cost_hint } = query;
         let spare = (self.service.0.handlers.repeat)(&request);
         let repeatable = spare.is_some();
         let again = if repeatable { Again::Spare(spare) } else { Again::Never };

@@ -11,6 +11,7 @@ use std::time::Duration;
 use curtail_kernel::{Fault, Feedback, Outcome, ServerId};
 use curtail_runtime::{CopyContext, Failure, Head, PushBack, Transport};
 use futures_util::future::BoxFuture;
+use tokio::time::timeout;
 use tower::{Service, ServiceExt as _};
 use tracing::{Instrument as _, Span};
 
@@ -20,6 +21,11 @@ use crate::query::Parcel;
 /// A tower service that sends requests of the type `R` to a server. It is cloned for each copy.
 ///
 /// Every service whose parts can be sent to other threads is one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a server for requests of the type `{R}`",
+    note = "a server is a `tower::Service<{R}>` that is `Clone + Send + 'static`, with a future, a response \
+            and an error that are `Send`; `tower::util::BoxCloneService` makes servers alike"
+)]
 pub trait Replica<R>:
     Service<R, Response: Send + 'static, Error: Send + 'static, Future: Send> + Clone + Send + 'static
 {
@@ -52,6 +58,8 @@ pub(crate) struct Handlers<S: Replica<R>, R> {
     pub(crate) feedback: Option<ReadFeedback<S::Response>>,
     pub(crate) probe: Option<AskLoad<S>>,
     pub(crate) carry: Option<Capture>,
+    /// How long a service may take to become ready.
+    pub(crate) ready_timeout: Duration,
 }
 
 impl<S: Replica<R>, R> Handlers<S, R> {
@@ -65,6 +73,7 @@ impl<S: Replica<R>, R> Handlers<S, R> {
             feedback: None,
             probe: None,
             carry: None,
+            ready_timeout: Duration::ZERO,
         }
     }
 }
@@ -224,11 +233,15 @@ impl<S: Replica<R>, R: Send + 'static> Replicas<S, R> {
     ) -> Result<Head<Reply<S, R>>, Failure> {
         let Occupant { name: server, mut service } = to;
         let handlers = &*self.handlers;
-        if let Err(error) = service.ready().await {
-            // Nothing was sent, so even a request that is sent once may go to another server.
-            let received = Received { result: Err(error), server };
-            let outcome = Outcome::Failed(Fault::ConnectFailed);
-            return Ok(Head { outcome, ..Head::whole(received) });
+        // Nothing was sent yet, so even a request that is sent once may go to another server.
+        match timeout(handlers.ready_timeout, service.ready()).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => {
+                let received = Received { result: Err(error), server };
+                let outcome = Outcome::Failed(Fault::ConnectFailed);
+                return Ok(Head { outcome, ..Head::whole(received) });
+            }
+            Err(_) => return Err(Failure::ConnectTimeout(handlers.ready_timeout)),
         }
         let mut request = parcel.take(&handlers.repeat).ok_or(Failure::Unsendable)?;
         if let Some(prepare) = &handlers.prepare {
@@ -245,8 +258,8 @@ impl<S: Replica<R>, R: Send + 'static> Replicas<S, R> {
         {
             head.feedback = feedback(response);
         }
-        // It was sent, and there is nothing left to send to another server.
-        if !head.outcome.wins() && !parcel.is_here() {
+        // It was sent, and must not be sent to another server, or there is nothing left to send.
+        if !head.outcome.wins() && !parcel.may_follow(head.outcome) {
             head.push_back = Some(PushBack::Never);
         }
         Ok(head.map(|result| Received { result, server }))

@@ -14,6 +14,7 @@ mod figures;
 mod flow;
 mod install;
 mod lab;
+mod library;
 mod line;
 mod main_proxy;
 mod measure;
@@ -83,6 +84,8 @@ enum Capability {
     Profile,
     /// HTTP/2, gRPC and TLS: conformance suites, costs and request smuggling
     Wire,
+    /// The library over any tower services, and policies of one's own
+    Library,
 }
 
 /// The comparisons.
@@ -136,6 +139,7 @@ const FILES: &[(&str, &[Line])] = &[
     ("measure", measure::LINES),
     ("profile", profile::LINES),
     ("wire", wire::LINES),
+    ("library", library::LINES),
     ("bench", bench::LINES),
 ];
 

@@ -1,5 +1,6 @@
 //! Counts with the crate `metrics`, under the names of the proxy's metrics.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use curtail_kernel::StopReason;
@@ -56,7 +57,8 @@ impl Observer for Metrics {
             .record(queued.as_secs_f64());
     }
 
-    fn ejected(&self, server: &str, _: EjectionCause) {
-        counter!("curtail_ejections_total", "server" => server.to_owned()).increment(1);
+    fn ejected(&self, shards: &[Arc<str>], server: &str, _: EjectionCause) {
+        let (shard, server) = (shards.join(","), server.to_owned());
+        counter!("curtail_ejections_total", "shard" => shard, "server" => server).increment(1);
     }
 }

@@ -34,6 +34,22 @@ pub struct Copy<'a> {
 
 /// Observes a service. The methods are called while a shard is locked, so they should only count and
 /// return.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use curtail::Role;
+/// use curtail::observe::{Copy, Observer};
+///
+/// #[derive(Default)]
+/// struct Duplicates(AtomicU64);
+///
+/// impl Observer for Duplicates {
+///     fn copy_started(&self, copy: Copy<'_>) {
+///         self.0.fetch_add(u64::from(copy.role == Role::Duplicate), Ordering::Relaxed);
+///     }
+/// }
+/// # let _ = Duplicates::default();
+/// ```
 pub trait Observer: Send + Sync + 'static {
     /// A copy started.
     fn copy_started(&self, _copy: Copy<'_>) {}
@@ -47,11 +63,11 @@ pub trait Observer: Send + Sync + 'static {
     /// A query got its first copy, `queued` after its arrival.
     fn query_started(&self, _shard: &str, _queued: Duration) {}
 
-    /// A server gets no new copies from now on.
-    fn ejected(&self, _server: &str, _why: EjectionCause) {}
+    /// A server gets no new copies from now on. `shards`: the shards that it may serve.
+    fn ejected(&self, _shards: &[Arc<str>], _server: &str, _why: EjectionCause) {}
 
     /// A server gets copies again.
-    fn restored(&self, _server: &str) {}
+    fn restored(&self, _shards: &[Arc<str>], _server: &str) {}
 }
 
 /// Ignores all events.
@@ -92,10 +108,15 @@ impl<S: Replica<R>, R: Send + 'static> Named<S, R> {
         self.replicas.name(server).unwrap_or_else(|| "(removed)".into())
     }
 
-    fn copy<V>(&self, info: CopyInfo, with: impl FnOnce(&dyn Observer, Copy<'_>) -> V) -> V {
+    fn copy(&self, info: CopyInfo, with: impl FnOnce(&dyn Observer, Copy<'_>)) {
         let CopyInfo { group, server, role, why } = info;
         let (shard, server) = (&self.shards[group.index()], self.server(server));
-        with(&*self.observer, Copy { shard, server: &server, role, why })
+        self.safely(|| with(&*self.observer, Copy { shard, server: &server, role, why }));
+    }
+
+    /// A panic of an observer must not keep the cell from its work. The panic hook has reported it.
+    fn safely(&self, observe: impl FnOnce()) {
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(observe));
     }
 }
 
@@ -115,14 +136,17 @@ impl<S: Replica<R>, R: Send + 'static> curtail_runtime::Observer for Named<S, R>
 
     fn query_started(&self, group: GroupId, queued_ns: u64) {
         let shard = &self.shards[group.index()];
-        self.observer.query_started(shard, Duration::from_nanos(queued_ns));
+        let queued = Duration::from_nanos(queued_ns);
+        self.safely(|| self.observer.query_started(shard, queued));
     }
 
     fn ejected(&self, server: ServerId, why: EjectionCause) {
-        self.observer.ejected(&self.server(server), why);
+        let name = self.server(server);
+        self.safely(|| self.observer.ejected(&self.shards, &name, why));
     }
 
     fn restored(&self, server: ServerId) {
-        self.observer.restored(&self.server(server));
+        let name = self.server(server);
+        self.safely(|| self.observer.restored(&self.shards, &name));
     }
 }

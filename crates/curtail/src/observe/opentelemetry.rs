@@ -1,5 +1,6 @@
 //! Records with OpenTelemetry, under the names of the proxy's metrics.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use curtail_kernel::StopReason;
@@ -69,7 +70,7 @@ impl Observer for OpenTelemetry {
         self.queued.record(queued.as_secs_f64(), &[KeyValue::new("shard", shard.to_owned())]);
     }
 
-    fn ejected(&self, server: &str, _: EjectionCause) {
-        self.ejected.add(1, &[KeyValue::new("server", server.to_owned())]);
+    fn ejected(&self, shards: &[Arc<str>], name: &str, _: EjectionCause) {
+        self.ejected.add(1, &server(&shards.join(","), name));
     }
 }

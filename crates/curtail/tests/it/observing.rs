@@ -27,7 +27,7 @@ impl Observer for Seen {
         self.add(format!("{} {} {won} {ran:?}", copy.server, name_of(end)));
     }
 
-    fn ejected(&self, server: &str, _: EjectionCause) {
+    fn ejected(&self, _: &[Arc<str>], server: &str, _: EjectionCause) {
         self.add(format!("{server} is out"));
     }
 }
