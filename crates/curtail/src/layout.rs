@@ -48,7 +48,7 @@ pub enum BuildError {
     #[error(transparent)]
     Kernel(#[from] ConfigError),
     /// There is no tokio runtime.
-    #[error("a service needs a tokio runtime; call build() inside one")]
+    #[error("a service needs a tokio runtime with timers and I/O; call build() inside one")]
     NoRuntime,
 }
 

@@ -100,7 +100,8 @@ fn policy(lab: &mut Lab<'_>) -> Result<()> {
         line.starts_with("utilization ") && line.contains(" patient:50ms+last-used ")
     });
     lab.check("points of the sweep", swept.count() as f64, least(2.0));
-    let slowest = text.lines().find_map(|line| line.split_once("slowest query took ")?.1.split("ms").next());
+    let slowest =
+        text.lines().find_map(|line| line.split_once("slowest query took ")?.1.split("ms").next());
     let slowest = slowest.and_then(|ms| ms.parse().ok()).unwrap_or(f64::NAN);
     lab.check("the slowest of 500 queries, 200 ms on a slow server, in ms", slowest, below(150.0));
     Ok(())

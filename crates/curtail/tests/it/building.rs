@@ -30,6 +30,12 @@ async fn what_would_be_inert_or_wrong_is_not_built() {
         (all().slots(4).policy(policy("bounded:2")).build().unwrap_err(), "slots"),
         (all().hedge_budget(1.5).build().unwrap_err(), "hedge_budget"),
         (all().timeout(Duration::ZERO).build().unwrap_err(), "timeout"),
+        (all().health(Duration::ZERO, |_| async { true }).build().unwrap_err(), ".health()"),
+        (all().slots(0).build().unwrap_err(), ".slots()"),
+        (all().places(1).build().unwrap_err(), ".places(1)"),
+        (all().places(usize::MAX).build().unwrap_err(), ".places("),
+        (ring(&server, vec![7]).unwrap_err(), "server 7 of 3"),
+        (ring(&server, vec![0, 0]).unwrap_err(), "listed twice"),
     ] {
         let text = error.to_string();
         assert!(text.contains(says), "{says:?} is not in {text:?}");
@@ -38,6 +44,23 @@ async fn what_would_be_inert_or_wrong_is_not_built() {
     let twice = [("x", server.clone()), ("x", server.clone())];
     let error = known().shard("b", twice).build().unwrap_err();
     assert!(matches!(error, BuildError::SameServer(_)), "{error}");
+}
+
+/// A ring of three servers with one shard.
+fn ring(server: &Server, members: Vec<usize>) -> Result<Curtail<Server, String>, BuildError> {
+    let servers = (0..3).map(|at| (format!("n{at}"), server.clone()));
+    let builder = Curtail::builder().ring(servers, [("r", members)]);
+    builder.policy(policy("random")).classify(outcome::any_response).build()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_of_a_ring_has_only_its_own_servers_which_are_fixed() {
+    let server = Server::new(&[Act::Respond(1)]);
+    let shard = ring(&server, vec![0, 1]).unwrap().shard("r");
+    let names = || shard.servers().iter().map(|server| server.name.to_string()).collect::<Vec<_>>();
+    assert_eq!(names(), ["n0", "n1"]);
+    assert!(!shard.remove("n2") && !shard.remove("n0") && shard.add("n3", server.clone()).is_err());
+    assert_eq!(names(), ["n0", "n1"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -33,11 +33,15 @@ async fn a_server_that_leaves_finishes_its_copies_and_its_place_is_taken_by_anot
     assert_eq!(names(&shard), ["a1"]);
     let error = shard.add("a2", third.clone()).unwrap_err();
     assert!(error.to_string().contains("all 2 are taken"), "{error}");
+    assert!(shard.add("a1", third.clone()).is_err(), "its place is not free yet, either");
+    assert_eq!(names(&shard), ["a1"], "an error changes nothing");
     for query in running {
         assert_eq!(query.await.unwrap().unwrap().response, "fine");
     }
     shard.add("a2", third.clone()).unwrap();
     assert_eq!(names(&shard), ["a2", "a1"]);
+    shard.add("a2", third.clone()).unwrap();
+    assert_eq!(names(&shard), ["a2", "a1"], "an idle server is replaced at its place");
     let (before, _) = (first.received(), second.received());
     for _ in 0..10 {
         query().await.unwrap();

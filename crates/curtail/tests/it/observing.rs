@@ -45,6 +45,30 @@ async fn an_observer_gets_names_and_durations() {
     assert_eq!(*seen.0.lock().unwrap(), ["a/a0 started", "a0 good true 7ms"]);
 }
 
+struct Panics;
+
+impl Observer for Panics {
+    fn copy_started(&self, _: Copy<'_>) {
+        panic!("a bug in the observer");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_an_observer_costs_no_query_and_no_slot() {
+    let server = Server::new(&[Act::Respond(7)]);
+    let service = builder::<String>(&[&server])
+        .policy("psq".parse().unwrap())
+        .slots(1)
+        .classify(outcome::any_response)
+        .observer(Panics)
+        .build()
+        .unwrap();
+    for _ in 0..3 {
+        service.shard("a").query(Query::once("x".to_owned())).await.unwrap();
+    }
+    assert_eq!(service.shard("a").servers()[0].outstanding, 0);
+}
+
 #[cfg(feature = "metrics")]
 #[tokio::test(start_paused = true)]
 async fn the_observer_for_metrics_counts() {

@@ -92,6 +92,28 @@ async fn a_health_check_of_ones_own_takes_a_server_out_and_restores_it() {
     assert_eq!(up(), [true, true]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_health_check_that_panics_has_failed_and_is_made_again() {
+    let panics = Arc::new(AtomicBool::new(true));
+    let server = Server::new(&[Act::Respond(1)]);
+    let must_panic = Arc::clone(&panics);
+    let service = builder::<String>(&[&server, &server])
+        .policy("random".parse().unwrap())
+        .classify(classify)
+        .health(Duration::from_millis(100), move |_| {
+            assert!(!must_panic.load(Ordering::Relaxed), "a bug in the check");
+            async { true }
+        })
+        .build()
+        .unwrap();
+    let up = || service.shard("a").servers().iter().all(|server| server.up);
+    tokio::time::sleep(Duration::from_millis(350)).await; // tidy: real time (it is paused)
+    assert!(!up());
+    panics.store(false, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_millis(150)).await; // tidy: real time (it is paused)
+    assert!(up());
+}
+
 /// A server of a ring that fails for one shard is out for all of its shards.
 #[tokio::test(start_paused = true)]
 async fn shards_may_share_servers() {

@@ -23,6 +23,8 @@ pub(crate) enum Act {
     Fail,
     /// Is never ready, so the request is not sent.
     Unready,
+    /// Does not become ready.
+    NeverReady,
     Hang,
 }
 
@@ -101,6 +103,7 @@ impl<R: Send + 'static> Service<R> for Server {
                 self.next(false);
                 Poll::Ready(Err(Broken))
             }
+            Act::NeverReady => Poll::Pending,
             _ => Poll::Ready(Ok(())),
         }
     }
@@ -118,7 +121,7 @@ impl<R: Send + 'static> Service<R> for Server {
                 }
                 Act::Refuse => Ok("refused"),
                 Act::Fail => Err(Broken),
-                Act::Unready | Act::Hang => std::future::pending().await,
+                Act::Unready | Act::NeverReady | Act::Hang => std::future::pending().await,
             };
             on_drop.0 = None;
             result
