@@ -106,13 +106,6 @@ pub enum Event {
     /// An operator takes a server out of service: it gets no new copies, but its running copies
     /// continue.
     ServerDraining { server: ServerId },
-    /// A server leaves its groups for good: it gets no new copies, its running copies continue, and
-    /// later reports about its health are ignored.
-    ServerLeft { server: ServerId },
-    /// Another server takes the place of one that has left. It is ignored unless that server has left
-    /// and holds no copies ([`crate::Core::server`]). A driver that expects servers to join reserves
-    /// places for them in the topology, and reports at the beginning that they have left.
-    ServerJoined { server: ServerId },
     /// A server is gone. All its copies are lost, and the cell returns an [`crate::Action::Lose`]
     /// for each.
     ServerDown { server: ServerId },

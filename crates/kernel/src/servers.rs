@@ -19,8 +19,6 @@ pub(crate) enum Health {
     /// An operator is taking the server out of service.
     Draining,
     Down,
-    /// No server is at this place. It is not a member of its groups.
-    Absent,
 }
 
 impl Health {
@@ -256,8 +254,6 @@ impl ServerState {
 pub struct ServerView {
     /// Whether the server is up.
     pub up: bool,
-    /// Whether there is a server at this place ([`crate::Event::ServerLeft`]).
-    pub member: bool,
     /// Number of queries that the server serves at the same time.
     pub slots: u32,
     /// Its gate: the number of copies that it may hold.
@@ -273,8 +269,6 @@ pub(crate) struct GroupState {
     pub(crate) servers: Vec<ServerId>,
     in_a_row: bool,
     pub(crate) order: Option<Box<Order>>,
-    /// Number of servers that have not left.
-    pub(crate) members: u32,
     pub(crate) up: u32,
     /// Number of servers that may get copies: those that are up, or, in panic mode, all that are
     /// usable.
@@ -293,7 +287,6 @@ impl GroupState {
             servers: servers.to_vec(),
             in_a_row: servers.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0),
             order: Order::new(servers.len(), full).map(Box::new),
-            members: servers.len() as u32,
             up: servers.len() as u32,
             open: servers.len() as u32,
             head: NONE,

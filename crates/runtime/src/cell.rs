@@ -85,18 +85,6 @@ impl<T: Transport> Cell<T> {
         self.transport().close_idle(server);
     }
 
-    /// Marks a server as gone for good. It gets no new copies, and its running copies continue. Another
-    /// server may take its place once it holds no copies.
-    pub fn server_left(&self, server: ServerId) {
-        self.inner.feed(&Event::ServerLeft { server });
-        self.transport().close_idle(server);
-    }
-
-    /// Marks a place as taken by another server, after the one before has left and holds no copies.
-    pub fn server_joined(&self, server: ServerId) {
-        self.inner.feed(&Event::ServerJoined { server });
-    }
-
     /// Passes the kernel to `with` and returns the result. The cell is locked while `with` runs, so
     /// `with` must return quickly.
     pub fn look<V>(&self, with: impl FnOnce(&Core) -> V) -> V {

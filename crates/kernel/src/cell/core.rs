@@ -205,7 +205,6 @@ impl Core {
         let state = &self.servers[server.index()];
         ServerView {
             up: state.health == Health::Up,
-            member: state.health != Health::Absent,
             slots: state.slots,
             limit: state.gate(),
             outstanding: state.outstanding() - state.held,

@@ -181,7 +181,7 @@ where
         let failed_here = state.avoid().is_some_and(|s| core.servers[s.index()].is_open());
         let others = group.open - u32::from(failed_here);
         // A request that was never sent may be retried on any server, whatever its method.
-        let more = if state.unsent { group.members.saturating_sub(1) as usize } else { 0 };
+        let more = if state.unsent { group.servers.len() - 1 } else { 0 };
         let most = usize::from(core.limits.retries).max(more);
         let may = (state.may_retry || state.unsent) && usize::from(state.retries) < most;
         if !may || others == 0 {

@@ -32,9 +32,6 @@
 //! probably wrong. Servers that are draining, that accept no connections, or that are down are not
 //! used. Queries for which there is no server wait until their deadline.
 //!
-//! **Membership.** Servers may join and leave while the cell runs, within the places of its topology. A
-//! server that has left gets no new copies, and counts in no fraction. Its copies continue.
-//!
 //! Choice: a server in several groups is used for all of them while one of them is in panic mode.
 
 use core::ops::DerefMut;
@@ -48,7 +45,7 @@ use crate::config::Limits;
 use crate::descriptor::Compiled;
 use crate::hedge::Hedge;
 use crate::id::{QueryId, ServerId};
-use crate::servers::{Ejections, Health, Streak};
+use crate::servers::{Health, Streak};
 use crate::time::Timestamp;
 
 impl Core {
@@ -71,11 +68,6 @@ impl Core {
             match (before, health) {
                 (Health::Up, _) => self.groups[group].up -= 1,
                 (_, Health::Up) => self.groups[group].up += 1,
-                _ => {}
-            }
-            match (before, health) {
-                (Health::Absent, _) => self.groups[group].members += 1,
-                (_, Health::Absent) => self.groups[group].members -= 1,
                 _ => {}
             }
             // If panic mode begins or ends, the other servers of the group open or close with it.
@@ -132,8 +124,8 @@ impl Core {
         let mut peer = false;
         for group in self.groups_of(server) {
             let group = &self.groups[group.index()];
-            let ejected = self.limits.max_ejected * f64::from(group.members);
-            let keep = group.members - ejected as u32;
+            let ejected = self.limits.max_ejected * group.servers.len() as f64;
+            let keep = group.servers.len() as u32 - ejected as u32;
             if group.up <= keep.max(1) {
                 return false;
             }
@@ -200,9 +192,6 @@ where
     /// Handles a successful probe or an operator's order. The minimum time of an ejection still
     /// applies, unless the server is needed.
     pub(super) fn server_up(&mut self, server: ServerId) {
-        if self.core.servers[server.index()].health == Health::Absent {
-            return;
-        }
         let ejections = &mut self.core.ejections[server.index()];
         ejections.probed = true;
         let ejected = self.core.servers[server.index()].health == Health::Ejected;
@@ -239,44 +228,18 @@ where
     pub(super) fn server_unhealthy(&mut self, server: ServerId, listens: bool) {
         match (self.core.servers[server.index()].health, listens) {
             (Health::Ejected, true) => self.core.ejections[server.index()].probed = false,
-            (Health::Draining | Health::Absent, _) => {}
+            (Health::Draining, _) => {}
             (_, true) => _ = self.core.set_health(server, Health::Unhealthy),
             (_, false) => _ = self.core.set_health(server, Health::Unreachable),
         }
     }
 
     pub(super) fn server_draining(&mut self, server: ServerId) {
-        if self.core.servers[server.index()].health != Health::Absent {
-            self.core.set_health(server, Health::Draining);
-        }
-    }
-
-    pub(super) fn server_left(&mut self, server: ServerId) {
-        self.core.set_health(server, Health::Absent);
-    }
-
-    /// Handles another server that takes the place of one that has left.
-    pub(super) fn server_joined(&mut self, server: ServerId) {
-        let state = &mut self.core.servers[server.index()];
-        // Held slots are those of the server that has left.
-        if state.health != Health::Absent || state.outstanding() > state.held {
-            return;
-        }
-        state.typical_ns = 0;
-        self.core.ejections[server.index()] = Ejections::default();
-        if let Some(rates) = &mut self.core.rates {
-            rates.reset(server, self.core.now);
-        }
-        // So are pauses.
-        self.core.close_until(server, Timestamp::default());
-        self.hedge.joined(server);
-        // Picks forget what they know about it.
-        self.restore(server);
+        self.core.set_health(server, Health::Draining);
     }
 
     pub(super) fn server_down(&mut self, server: ServerId) {
-        let is_absent = self.core.servers[server.index()].health == Health::Absent;
-        if is_absent || self.core.set_health(server, Health::Down) {
+        if self.core.set_health(server, Health::Down) {
             for slot in self.core.copies.on(server) {
                 self.lose(slot);
             }

@@ -181,10 +181,6 @@ pub trait Hedge<P: Pick + ?Sized = dyn Pick>: fmt::Debug + Send {
     #[inline(always)]
     fn released(&mut self, _core: &mut Core, _server: ServerId, _copy: CopyId) {}
 
-    /// Handles another server that takes the place of one that has left. For bookkeeping only: what is
-    /// known of the place is about the other server.
-    fn joined(&mut self, _server: ServerId) {}
-
     /// Handles the end of a query. For bookkeeping only.
     fn ended(&mut self, _core: &Core, _query: QueryId) {}
 

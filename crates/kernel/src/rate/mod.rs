@@ -60,23 +60,24 @@ pub(crate) struct Rates {
 
 impl Rates {
     pub(crate) fn new(how: Part<NewRate>, tuning: Tuning, servers: usize) -> Self {
-        let paced = Paced::new(&tuning);
+        let start = Timestamp::default();
+        let paced = Paced {
+            rate: tuning.initial_rate.max(tuning.least_rate),
+            tokens: tuning.burst,
+            filled: start,
+            received: 0.0,
+            updated: start,
+            saturation: tuning.initial_rate,
+            fell: start,
+            rose: start,
+            response_ns: 0.0,
+        };
         let counted = if matches!(how.of.builds, NewRate::Count(_)) { servers } else { 0 };
         Self {
             how,
             tuning,
             servers: vec![paced; servers],
             windows: vec![Window::default(); counted],
-        }
-    }
-
-    /// Forgets what is known about a server, except for the tokens that were spent at its place.
-    pub(crate) fn reset(&mut self, server: ServerId, now: Timestamp) {
-        self.servers[server.index()].fill(now, &self.tuning);
-        let Paced { tokens, filled, .. } = self.servers[server.index()];
-        self.servers[server.index()] = Paced { tokens, filled, ..Paced::new(&self.tuning) };
-        if let Some(window) = self.windows.get_mut(server.index()) {
-            *window = Window::default();
         }
     }
 

@@ -58,22 +58,6 @@ pub struct Paced {
 }
 
 impl Paced {
-    /// A server about which nothing is known.
-    pub(crate) fn new(tuning: &Tuning) -> Self {
-        let start = Timestamp::default();
-        Self {
-            rate: tuning.initial_rate.max(tuning.least_rate),
-            tokens: tuning.burst,
-            filled: start,
-            received: 0.0,
-            updated: start,
-            saturation: tuning.initial_rate,
-            fell: start,
-            rose: start,
-            response_ns: 0.0,
-        }
-    }
-
     pub(crate) fn fill(&mut self, now: Timestamp, tuning: &Tuning) {
         let intervals = now.since(self.filled) as f64 / tuning.interval_ns as f64;
         self.tokens = (self.tokens + self.rate * intervals).min(tuning.burst);

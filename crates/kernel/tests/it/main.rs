@@ -8,7 +8,6 @@ mod flow;
 mod flow_examples;
 mod hedges;
 mod laedge;
-mod membership;
 mod observing_pick;
 mod own_policy;
 mod random_events;

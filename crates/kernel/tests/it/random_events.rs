@@ -198,9 +198,7 @@ fn next_event(
         return copy_event(rng, harness, copy, trouble, ended);
     }
     let server = ServerId(below(rng, harness.model.up.len() as u32));
-    match below(rng, 16) {
-        14 => Event::ServerLeft { server },
-        15 => Event::ServerJoined { server },
+    match below(rng, 14) {
         13 => Event::RetryAfter { server, ns: u64::from(below(rng, 60)) },
         12 => {
             let (in_flight, latency_ns) = (below(rng, 5), u64::from(below(rng, 50)));

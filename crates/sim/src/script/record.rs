@@ -53,8 +53,6 @@ fn write_event(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Event::ServerUnhealthy { server, .. } => write!(f, "s{} is unhealthy", server.0),
         Event::ServerDraining { server } => write!(f, "s{} is draining", server.0),
         Event::ServerDown { server } => write!(f, "s{} is down", server.0),
-        Event::ServerLeft { server } => write!(f, "s{} has left", server.0),
-        Event::ServerJoined { server } => write!(f, "s{} has joined", server.0),
         Event::Tick => write!(f, "tick"),
         Event::Received { copy, bytes } => write!(f, "c{} received: {bytes}", copy.serial),
         Event::Feedback { copy, feedback } => {

@@ -465,10 +465,6 @@ impl<P: Pick + ?Sized> Hedge<P> for Rescue {
         Conduct { cleans_up: cancels, preempts: cancels, biases: true }
     }
 
-    fn joined(&mut self, server: ServerId) {
-        self.watch.forget(server);
-    }
-
     fn recount(&mut self, core: &Core, query: QueryId) {
         self.relist(core, query);
     }

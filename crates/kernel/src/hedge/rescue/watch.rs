@@ -45,12 +45,6 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Forgets the pace of a server.
-    pub(super) fn forget(&mut self, server: ServerId) {
-        let pace = self.paces[server.index()].take();
-        self.new -= u32::from(pace.is_some_and(Pace::is_new));
-    }
-
     pub(super) fn new(servers: usize) -> Self {
         let paces = vec![None; servers];
         Self {

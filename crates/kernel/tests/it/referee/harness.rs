@@ -173,11 +173,7 @@ impl Harness {
             if self.model.is_closed(open) {
                 self.feed(now, Event::Close { server: open, until: Timestamp(now) });
             }
-            if self.model.can_join(open) {
-                self.feed(now, Event::ServerJoined { server: open });
-                assert_eq!(self.model.up[server], Health::Up, "it has joined");
-            }
-            if self.model.is_member(open) && self.model.up[server] != Health::Up {
+            if self.model.up[server] != Health::Up {
                 self.feed(now, Event::ServerUp { server: ServerId(server as u32) });
                 if self.model.up[server] != Health::Up {
                     now = now.max(self.model.standing[server].until.0);
@@ -193,10 +189,6 @@ impl Harness {
         let mut now = self.restore_all(now);
         let paced = self.model.policy.rate().is_some();
         loop {
-            if self.model.copies.is_empty() {
-                // The places of servers that have left are free now.
-                now = self.restore_all(now);
-            }
             let Some((&copy, state)) = self.model.copies.iter().next() else {
                 // Servers without tokens open eventually, and held slots become free.
                 let Timestamp(next) = self.cell.next_deadline();

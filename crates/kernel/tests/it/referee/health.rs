@@ -12,8 +12,6 @@ pub(crate) enum Health {
     Unreachable,
     Draining,
     Down,
-    /// No server is at this place.
-    Absent,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,35 +33,6 @@ pub(crate) struct Standing {
 }
 
 impl Model {
-    pub(crate) fn is_up(&self, server: ServerId) -> bool {
-        self.up[server.index()] == Health::Up
-    }
-
-    /// Whether the server may get copies: it is up, or all servers of one of its groups are bad.
-    pub(crate) fn is_open(&self, server: ServerId) -> bool {
-        let bad = matches!(self.up[server.index()], Health::Ejected | Health::Unhealthy);
-        let mine = self.topology.groups.iter().filter(|group| group.contains(&server));
-        let mut panics = mine.filter(|group| !group.iter().any(|&other| self.is_up(other)));
-        self.is_up(server) || (bad && panics.next().is_some())
-    }
-
-    pub(crate) fn is_member(&self, server: ServerId) -> bool {
-        self.up[server.index()] != Health::Absent
-    }
-
-    /// Another server takes the place of one that has left, unless that one holds copies.
-    pub(super) fn join(&mut self, server: ServerId) {
-        if self.can_join(server) {
-            self.standing[server.index()] = Standing { probed: true, ..Standing::default() };
-            self.closed[server.index()] = None;
-            self.open_paced(server.index()..server.index() + 1);
-        }
-    }
-
-    pub(crate) fn can_join(&self, server: ServerId) -> bool {
-        !self.is_member(server) && !self.copies.values().any(|copy| copy.server == server)
-    }
-
     pub(super) fn set_health(&mut self, server: ServerId, health: Health) {
         if std::mem::replace(&mut self.up[server.index()], health) != health {
             let standing = &mut self.standing[server.index()];
@@ -84,8 +53,7 @@ impl Model {
         let mut better = false;
         for group in mine {
             let up = group.iter().filter(|&&other| self.is_up(other)).count() - 1;
-            let share = (1.0 - limits.max_ejected)
-                * group.iter().filter(|&&other| self.is_member(other)).count() as f64;
+            let share = (1.0 - limits.max_ejected) * group.len() as f64;
             assert!(up >= 1 && up as f64 >= share, "too few stay");
             let good = |&&other: &&ServerId| self.is_up(other) && self.standing[other.index()].good;
             better |= group.iter().any(|other| good(&other));

@@ -272,15 +272,12 @@ impl Model {
             }
             Event::ServerUp { server } => self.standing[server.index()].probed = true,
             Event::ServerUnhealthy { server, listens } => match self.up[server.index()] {
-                Health::Draining | Health::Absent => {}
+                Health::Draining => {}
                 Health::Ejected if listens => self.standing[server.index()].probed = false,
                 _ if listens => self.set_health(server, Health::Unhealthy),
                 _ => self.set_health(server, Health::Unreachable),
             },
-            Event::ServerDraining { server } if !self.is_member(server) => {}
             Event::ServerDraining { server } => self.set_health(server, Health::Draining),
-            Event::ServerLeft { server } => self.set_health(server, Health::Absent),
-            Event::ServerJoined { server } => self.join(server),
             Event::ServerDown { server } => self.lose(server),
             Event::Limit { server, limit } => {
                 self.limit[server.index()] = Some(limit.clamp(1, Topology::MAX_GATE));
@@ -391,9 +388,7 @@ impl Model {
     }
 
     fn lose(&mut self, server: ServerId) {
-        if self.is_member(server) {
-            self.set_health(server, Health::Down);
-        }
+        self.set_health(server, Health::Down);
         let on = self.copies.iter().filter(|(_, c)| c.server == server);
         let lost: Vec<CopyId> = on.map(|(id, _)| *id).collect();
         for copy in lost {
@@ -483,7 +478,7 @@ impl Model {
         if let Event::ServerUp { server } = *event {
             let ejected = self.up[server.index()] == Health::Ejected
                 && self.standing[server.index()].until > self.now;
-            assert!(self.is_up(server) || ejected || !self.is_member(server), "it does not return");
+            assert!(self.is_up(server) || ejected, "it does not return");
         }
         assert_eq!(self.due, None, "a good response was ignored");
         assert!(self.lost.is_empty(), "{:?} were not reported as lost", self.lost);
