@@ -41,6 +41,15 @@ impl Model {
         }
     }
 
+    pub(super) fn fails_probes(&mut self, server: ServerId, listens: bool) {
+        match self.up[server.index()] {
+            Health::Draining | Health::Absent => {}
+            Health::Ejected if listens => self.standing[server.index()].probed = false,
+            _ if listens => self.set_health(server, Health::Unhealthy),
+            _ => self.set_health(server, Health::Unreachable),
+        }
+    }
+
     pub(super) fn is_member(&self, server: ServerId) -> bool {
         self.up[server.index()] != Health::Absent
     }

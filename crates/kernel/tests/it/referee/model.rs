@@ -289,12 +289,7 @@ impl Model {
                 }
             }
             Event::ServerUp { server } => self.standing[server.index()].probed = true,
-            Event::ServerUnhealthy { server, listens } => match self.up[server.index()] {
-                Health::Draining | Health::Absent => {}
-                Health::Ejected if listens => self.standing[server.index()].probed = false,
-                _ if listens => self.set_health(server, Health::Unhealthy),
-                _ => self.set_health(server, Health::Unreachable),
-            },
+            Event::ServerUnhealthy { server, listens } => self.fails_probes(server, listens),
             Event::ServerDraining { server } if self.is_member(server) => {
                 self.set_health(server, Health::Draining);
             }
