@@ -171,6 +171,7 @@ pub enum Action {
     /// The cell ejected a server: it gets no new copies, but its running copies continue. Probe the
     /// server, and send [`crate::Event::ServerUp`] when a probe succeeds.
     Eject { server: ServerId, why: EjectReason },
-    /// A server that was ejected, unhealthy, draining or down gets new copies again.
+    /// A server that was ejected, unhealthy, draining or down gets new copies again, or a server has
+    /// joined.
     Restore { server: ServerId },
 }

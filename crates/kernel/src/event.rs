@@ -109,6 +109,13 @@ pub enum Event {
     /// A server is gone. All its copies are lost, and the cell returns an [`crate::Action::Lose`]
     /// for each.
     ServerDown { server: ServerId },
+    /// A server is no longer a member of the cell: it gets no new copies and counts in no fraction of
+    /// its groups. Its running copies continue, and it must not be forgotten until they have ended.
+    ServerLeft { server: ServerId },
+    /// A new server takes the place of one that has left. It is up, and has a clean record. Ignored
+    /// unless the place is absent and holds no copies. If it succeeds, the cell returns an
+    /// [`crate::Action::Restore`].
+    ServerJoined { server: ServerId },
     /// A forecast of when a copy will end, from the simulator's oracle or from a server that
     /// reports one.
     Forecast {

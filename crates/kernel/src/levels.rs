@@ -20,7 +20,7 @@ impl<'a> Levels<'a> {
         Self { group, states, now }
     }
 
-    /// Returns all servers of the group, in the order of the topology.
+    /// Returns all servers of the group, in the order of the topology, with absent places.
     #[must_use]
     pub fn servers(&self) -> &[ServerId] {
         &self.group.servers

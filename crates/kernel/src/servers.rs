@@ -19,6 +19,8 @@ pub(crate) enum Health {
     /// An operator is taking the server out of service.
     Draining,
     Down,
+    /// No server has the place: see `cell/membership.rs`.
+    Absent,
 }
 
 impl Health {
@@ -252,6 +254,8 @@ impl ServerState {
 /// A server, as drivers and tests see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerView {
+    /// Whether a server has this place. If not, its last server has left, and may still hold copies.
+    pub member: bool,
     /// Whether the server is up.
     pub up: bool,
     /// Number of queries that the server serves at the same time.
@@ -269,6 +273,8 @@ pub(crate) struct GroupState {
     pub(crate) servers: Vec<ServerId>,
     in_a_row: bool,
     pub(crate) order: Option<Box<Order>>,
+    /// Number of servers, without absent places.
+    pub(crate) members: u32,
     pub(crate) up: u32,
     /// Number of servers that may get copies: those that are up, or, in panic mode, all that are
     /// usable.
@@ -287,6 +293,7 @@ impl GroupState {
             servers: servers.to_vec(),
             in_a_row: servers.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0),
             order: Order::new(servers.len(), full).map(Box::new),
+            members: servers.len() as u32,
             up: servers.len() as u32,
             open: servers.len() as u32,
             head: NONE,

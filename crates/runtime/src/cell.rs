@@ -85,6 +85,27 @@ impl<T: Transport> Cell<T> {
         self.transport().close_idle(server);
     }
 
+    /// Removes a server from the cell. The server gets no new copies and counts in no fraction of its
+    /// groups, and its running copies continue. The transport must be able to reach it until they
+    /// have ended ([`curtail_kernel::ServerView::outstanding`]).
+    pub fn server_left(&self, server: ServerId) {
+        self.inner.feed(&Event::ServerLeft { server });
+        self.transport().close_idle(server);
+    }
+
+    /// Adds a server in the place of one that has left. The transport must send its copies to the new
+    /// server from now on. Nothing is known about the new server, so it starts slowly. Returns false
+    /// if it cannot join, because a server has the place or the last one still holds copies.
+    pub fn server_joined(&self, server: ServerId) -> bool {
+        if self.look(|core| core.server(server).member) {
+            return false;
+        }
+        // Copies that have ended since the last server left may have left connections to it.
+        self.transport().close_idle(server);
+        let before = self.inner.feed_about(server, &Event::ServerJoined { server });
+        !before.member && before.outstanding == 0
+    }
+
     /// Passes the kernel to `with` and returns the result. The cell is locked while `with` runs, so
     /// `with` must return quickly.
     pub fn look<V>(&self, with: impl FnOnce(&Core) -> V) -> V {
@@ -126,7 +147,7 @@ impl<T: Transport> Cell<T> {
     pub(crate) fn fails_probes(&self, server: ServerId, why: ProbeFailure) {
         let listens = !why.is_unreachable();
         // Flights may have failed while the probe was under way.
-        if self.inner.feed_about(server, &Event::ServerUnhealthy { server, listens }) {
+        if self.inner.feed_about(server, &Event::ServerUnhealthy { server, listens }).up {
             self.inner.ejected(server, EjectionCause::Probes(why));
         }
     }

@@ -11,7 +11,7 @@ use std::task::Waker;
 
 use curtail_kernel::{
     Action, Arrive, CopyId, EjectReason, Event, Fault, Feedback, Needs, Outcome, Probed, QueryId,
-    Scheduler, ServerId, Timestamp,
+    Scheduler, ServerId, ServerView, Timestamp,
 };
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
@@ -190,12 +190,12 @@ impl<T: Transport> Inner<T> {
         mail
     }
 
-    /// Feeds an event about a server; was it up until then?
-    pub(crate) fn feed_about(&self, server: ServerId, event: &Event) -> bool {
+    /// Feeds an event about a server. Returns the state of the server before the event.
+    pub(crate) fn feed_about(&self, server: ServerId, event: &Event) -> ServerView {
         let state = self.lock();
-        let up = state.kernel.core().server(server).up;
+        let before = state.kernel.core().server(server);
         self.handle(state, Input::of(event));
-        up
+        before
     }
 
     /// Feeds an event that is not about a copy.

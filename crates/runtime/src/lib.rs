@@ -13,7 +13,8 @@
 //! - [`Service`]: the cells with the same policy, and what they learn from each other.
 //! - [`health`]: checks of the health of servers.
 //! - [`http`]: the transport of the proxy, HTTP/1.1 over pooled connections.
-//! - [`Cell`]: the driver. [`Cell::server_up`] and the methods after it are for health checks.
+//! - [`Cell`]: the driver. [`Cell::server_up`] and the methods after it are for health checks,
+//!   [`Cell::server_left`] and [`Cell::server_joined`] for service discovery.
 //! - [`Observer`]: receives events for metrics.
 //! - [`marks`]: functions that profilers attach to.
 //! - [`accept`]: listeners that refuse clients if no file descriptors are free.

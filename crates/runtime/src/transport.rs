@@ -195,6 +195,6 @@ pub trait Transport: Send + Sync + 'static {
     /// then poll the copy. By default, the copy runs on in a task of its own.
     fn attach(&self, _response: &mut Self::Response, _copy: CopyDriver) {}
 
-    /// Closes the unused connections to a server, which was ejected.
+    /// Closes the unused connections to a server, which was ejected, is out of service, or has left.
     fn close_idle(&self, _server: ServerId) {}
 }

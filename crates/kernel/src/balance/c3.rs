@@ -71,6 +71,11 @@ impl Pick for LowestScore {
         self.sent[server.index()] = now;
     }
 
+    fn forget(&mut self, server: ServerId) {
+        self.seen.restored(server);
+        self.sent[server.index()] = Timestamp::default();
+    }
+
     fn score(&self, server: ServerId, levels: Levels<'_>) -> Option<f64> {
         Some(self.psi(server, levels))
     }

@@ -128,6 +128,10 @@ impl Pick for PeakEwma {
         };
         self.averages[server.index()].observe(now, took_ns, may_lower);
     }
+
+    fn forget(&mut self, server: ServerId) {
+        self.averages[server.index()] = Average::default();
+    }
 }
 
 #[cfg(test)]

@@ -90,6 +90,12 @@ pub trait Pick: fmt::Debug + Send {
         }
     }
 
+    /// Forgets a server that has left the cell, and forgets it again when another one takes its
+    /// place, because copies may have ended in the meantime. It is called whatever the pick needs.
+    fn forget(&mut self, server: ServerId) {
+        self.restored(server);
+    }
+
     /// Handles the feedback of a server. The response that carried the feedback is reported next.
     /// Needs [`crate::Needs::feedback`].
     fn feedback(&mut self, server: ServerId, now: Timestamp, feedback: Feedback) {

@@ -198,7 +198,7 @@ pub(crate) enum Blame {
     /// This server failed the query. A response from another server decides which of the two is at
     /// fault.
     Server(ServerId, EjectReason),
-    /// Two servers failed the query.
+    /// Two servers failed the query, or a server that has since left the cell.
     Request,
 }
 
@@ -231,7 +231,8 @@ pub(crate) struct QueryState {
     /// The query's neighbors in its queue.
     pub(crate) before: u32,
     pub(crate) behind: u32,
-    /// The copy that failed last, and its server.
+    /// The copy that failed last, and its server, which is [`NONE`] if another one has joined in its
+    /// place.
     pub(crate) failed: Option<(CopyId, ServerId)>,
     /// Whether that copy was never sent.
     pub(crate) unsent: bool,

@@ -204,6 +204,7 @@ impl Core {
     pub fn server(&self, server: ServerId) -> ServerView {
         let state = &self.servers[server.index()];
         ServerView {
+            member: state.health != Health::Absent,
             up: state.health == Health::Up,
             slots: state.slots,
             limit: state.gate(),

@@ -9,6 +9,7 @@ use crate::balance::Pick;
 use crate::descriptor::Compiled;
 use crate::hedge::Hedge;
 use crate::id::{QueryId, ServerId};
+use crate::servers::ServerState;
 
 impl<P, H> Cell<P, H>
 where
@@ -178,12 +179,14 @@ where
             return;
         }
         let group = &core.groups[state.group.index()];
-        let failed_here = state.avoid().is_some_and(|s| core.servers[s.index()].is_open());
+        // The server is unknown if another one has taken its place.
+        let avoided = state.avoid().and_then(|server| core.servers.get(server.index()));
+        let failed_here = avoided.is_some_and(ServerState::is_open);
         let others = group.open - u32::from(failed_here);
         // A request that was never sent may be retried on any server, whatever its method.
-        let more = if state.unsent { group.servers.len() - 1 } else { 0 };
-        let most = usize::from(core.limits.retries).max(more);
-        let may = (state.may_retry || state.unsent) && usize::from(state.retries) < most;
+        let more = if state.unsent { group.members.saturating_sub(1) } else { 0 };
+        let most = u32::from(core.limits.retries).max(more);
+        let may = (state.may_retry || state.unsent) && u32::from(state.retries) < most;
         if !may || others == 0 {
             // No other server can show whether the request is at fault, so the failure counts
             // against this server.

@@ -297,6 +297,7 @@ where
     pub(super) fn feedback(&mut self, copy: CopyId, feedback: Feedback) {
         if Self::OBSERVES
             && let Some(&CopyState { server, started, .. }) = self.core.copies.peek(copy)
+            && self.core.is_member(server)
         {
             let now = self.core.now;
             // A server cannot have worked for longer than the client waited.

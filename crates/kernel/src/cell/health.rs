@@ -17,7 +17,7 @@
 //! about that peer was a good response.
 //!
 //! **A cap.** In every group of the server, at least one server and at least the fraction 1 −
-//! `max_ejected` of all servers stay up.
+//! `max_ejected` of all servers stay up. Absent places do not count (`membership.rs`).
 //!
 //! **Back-off.** The k-th ejection lasts at least `ejection_ns` · 2^(k−1), limited to
 //! `ejection_max_ns`. After that, one successful probe ([`crate::Event::ServerUp`]) ends it. After
@@ -29,8 +29,8 @@
 //!
 //! **Panic mode.** While no server of a group is up, its ejected servers and those whose probes
 //! fail are used as if they were up. The reason is that the evidence against all of them is
-//! probably wrong. Servers that are draining, that accept no connections, or that are down are not
-//! used. Queries for which there is no server wait until their deadline.
+//! probably wrong. Servers that are draining, that accept no connections, that are down, or that
+//! have left are not used. Queries for which there is no server wait until their deadline.
 //!
 //! Choice: a server in several groups is used for all of them while one of them is in panic mode.
 
@@ -50,7 +50,7 @@ use crate::time::Timestamp;
 
 impl Core {
     /// Sets the health of a server. Returns whether it changed.
-    fn set_health(&mut self, server: ServerId, health: Health) -> bool {
+    pub(super) fn set_health(&mut self, server: ServerId, health: Health) -> bool {
         let state = &mut self.servers[server.index()];
         let before = core::mem::replace(&mut state.health, health);
         if before == health {
@@ -68,6 +68,11 @@ impl Core {
             match (before, health) {
                 (Health::Up, _) => self.groups[group].up -= 1,
                 (_, Health::Up) => self.groups[group].up += 1,
+                _ => {}
+            }
+            match (before, health) {
+                (_, Health::Absent) => self.groups[group].members -= 1,
+                (Health::Absent, _) => self.groups[group].members += 1,
                 _ => {}
             }
             // If panic mode begins or ends, the other servers of the group open or close with it.
@@ -124,8 +129,8 @@ impl Core {
         let mut peer = false;
         for group in self.groups_of(server) {
             let group = &self.groups[group.index()];
-            let ejected = self.limits.max_ejected * group.servers.len() as f64;
-            let keep = group.servers.len() as u32 - ejected as u32;
+            let ejected = self.limits.max_ejected * f64::from(group.members);
+            let keep = group.members - ejected as u32;
             if group.up <= keep.max(1) {
                 return false;
             }
@@ -192,6 +197,9 @@ where
     /// Handles a successful probe or an operator's order. The minimum time of an ejection still
     /// applies, unless the server is needed.
     pub(super) fn server_up(&mut self, server: ServerId) {
+        if !self.core.is_member(server) {
+            return;
+        }
         let ejections = &mut self.core.ejections[server.index()];
         ejections.probed = true;
         let ejected = self.core.servers[server.index()].health == Health::Ejected;
@@ -201,7 +209,7 @@ where
         }
     }
 
-    fn restore(&mut self, server: ServerId) {
+    pub(super) fn restore(&mut self, server: ServerId) {
         if !self.core.set_health(server, Health::Up) {
             return;
         }
@@ -228,18 +236,21 @@ where
     pub(super) fn server_unhealthy(&mut self, server: ServerId, listens: bool) {
         match (self.core.servers[server.index()].health, listens) {
             (Health::Ejected, true) => self.core.ejections[server.index()].probed = false,
-            (Health::Draining, _) => {}
+            (Health::Draining | Health::Absent, _) => {}
             (_, true) => _ = self.core.set_health(server, Health::Unhealthy),
             (_, false) => _ = self.core.set_health(server, Health::Unreachable),
         }
     }
 
     pub(super) fn server_draining(&mut self, server: ServerId) {
-        self.core.set_health(server, Health::Draining);
+        if self.core.is_member(server) {
+            self.core.set_health(server, Health::Draining);
+        }
     }
 
     pub(super) fn server_down(&mut self, server: ServerId) {
-        if self.core.set_health(server, Health::Down) {
+        let has_left = !self.core.is_member(server);
+        if has_left || self.core.set_health(server, Health::Down) {
             for slot in self.core.copies.on(server) {
                 self.lose(slot);
             }

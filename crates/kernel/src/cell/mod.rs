@@ -11,6 +11,7 @@ mod gate;
 mod health;
 mod holds;
 mod hot;
+mod membership;
 mod queues;
 mod ramp;
 mod room;
@@ -215,6 +216,8 @@ where
             Event::ServerUnhealthy { server, listens } => self.server_unhealthy(server, listens),
             Event::ServerDraining { server } => self.server_draining(server),
             Event::ServerDown { server } => self.server_down(server),
+            Event::ServerLeft { server } => self.server_left(server),
+            Event::ServerJoined { server } => self.server_joined(server),
             Event::Forecast { copy, ends } => self.forecast(copy, ends),
             Event::Feedback { copy, feedback } => {
                 self.feedback(copy, feedback);

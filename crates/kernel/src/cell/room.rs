@@ -15,7 +15,7 @@ impl Core {
         self.memberships_of(server).iter().map(|&(group, _)| group)
     }
 
-    /// Returns the servers of a group, in the order of the topology.
+    /// Returns the servers of a group, in the order of the topology, with absent places.
     #[must_use]
     pub fn servers_of(&self, group: GroupId) -> &[ServerId] {
         &self.groups[group.index()].servers

@@ -32,7 +32,8 @@ impl Core {
             return own;
         }
         let peers = self.groups_of(server).flat_map(|group| &self.groups[group.index()].servers);
-        let known = peers.map(|peer| self.servers[peer.index()].typical_ns).filter(|&ns| ns > 0);
+        let members = peers.filter(|&&peer| self.is_member(peer));
+        let known = members.map(|peer| self.servers[peer.index()].typical_ns).filter(|&ns| ns > 0);
         let (sum, count) =
             known.fold((0_u64, 0_u64), |(sum, count), ns| (sum.saturating_add(ns), count + 1));
         sum.checked_div(count).unwrap_or(0)

@@ -184,6 +184,10 @@ pub trait Hedge<P: Pick + ?Sized = dyn Pick>: fmt::Debug + Send {
     /// Handles the end of a query. For bookkeeping only.
     fn ended(&mut self, _core: &Core, _query: QueryId) {}
 
+    /// Forgets a server that has left the cell, and forgets it again when another one takes its
+    /// place. The server holds no copies in the second case.
+    fn forget(&mut self, _core: &Core, _server: ServerId) {}
+
     /// For metrics: the number of queries that are probably stuck and wait for a second copy.
     fn suspects(&self) -> u32 {
         0

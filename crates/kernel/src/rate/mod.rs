@@ -60,24 +60,21 @@ pub(crate) struct Rates {
 
 impl Rates {
     pub(crate) fn new(how: Part<NewRate>, tuning: Tuning, servers: usize) -> Self {
-        let start = Timestamp::default();
-        let paced = Paced {
-            rate: tuning.initial_rate.max(tuning.least_rate),
-            tokens: tuning.burst,
-            filled: start,
-            received: 0.0,
-            updated: start,
-            saturation: tuning.initial_rate,
-            fell: start,
-            rose: start,
-            response_ns: 0.0,
-        };
+        let paced = Paced::new(Timestamp::default(), &tuning);
         let counted = if matches!(how.of.builds, NewRate::Count(_)) { servers } else { 0 };
         Self {
             how,
             tuning,
             servers: vec![paced; servers],
             windows: vec![Window::default(); counted],
+        }
+    }
+
+    /// Restarts the rate of a server that has just joined.
+    pub(crate) fn restart(&mut self, server: ServerId, now: Timestamp) {
+        self.servers[server.index()] = Paced::new(now, &self.tuning);
+        if let Some(window) = self.windows.get_mut(server.index()) {
+            window.clear();
         }
     }
 

@@ -58,6 +58,20 @@ pub struct Paced {
 }
 
 impl Paced {
+    pub(crate) fn new(start: Timestamp, tuning: &Tuning) -> Self {
+        Self {
+            rate: tuning.initial_rate.max(tuning.least_rate),
+            tokens: tuning.burst,
+            filled: start,
+            received: 0.0,
+            updated: start,
+            saturation: tuning.initial_rate,
+            fell: start,
+            rose: start,
+            response_ns: 0.0,
+        }
+    }
+
     pub(crate) fn fill(&mut self, now: Timestamp, tuning: &Tuning) {
         let intervals = now.since(self.filled) as f64 / tuning.interval_ns as f64;
         self.tokens = (self.tokens + self.rate * intervals).min(tuning.burst);
@@ -115,6 +129,10 @@ pub(crate) struct Window(VecDeque<Timestamp>);
 impl Window {
     pub(crate) fn push(&mut self, now: Timestamp) {
         self.0.push_back(now);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
     }
 
     /// rrate: the number of responses in the interval δ that ends now.

@@ -8,6 +8,7 @@ mod flow;
 mod flow_examples;
 mod hedges;
 mod laedge;
+mod membership;
 mod observing_pick;
 mod own_policy;
 mod random_events;

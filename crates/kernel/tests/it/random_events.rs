@@ -198,7 +198,9 @@ fn next_event(
         return copy_event(rng, harness, copy, trouble, ended);
     }
     let server = ServerId(below(rng, harness.model.up.len() as u32));
-    match below(rng, 14) {
+    match below(rng, 17) {
+        14 => Event::ServerLeft { server },
+        15 | 16 => Event::ServerJoined { server },
         13 => Event::RetryAfter { server, ns: u64::from(below(rng, 60)) },
         12 => {
             let (in_flight, latency_ns) = (below(rng, 5), u64::from(below(rng, 50)));

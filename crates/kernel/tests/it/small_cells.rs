@@ -1,6 +1,7 @@
 //! Checks every promise of the contract in every state that a small harness can reach: up to three
 //! servers and four queries, with failures, early heads, slow stops, delays that pass, copies that
-//! begin, clients that leave, and a server that comes and goes, in every order.
+//! begin, clients that leave, and a server that goes down and returns, or leaves and is replaced, in every
+//! order.
 //!
 //! States that look the same to the referee are visited only once, along a shortest path. The
 //! cell's generator breaks ties, so each harness is walked with several seeds.
@@ -27,6 +28,8 @@ enum Step {
     Abandon(curtail_kernel::QueryId),
     Down,
     Up,
+    Leave,
+    Join,
     Close,
     Open,
     Limit(u32),
@@ -43,6 +46,8 @@ struct Setup {
     learned: Option<Snapshot>,
     /// Whether the gate of the first server changes.
     gates: bool,
+    /// Whether the first server leaves, and others take its place.
+    members: bool,
 }
 
 impl Setup {
@@ -72,6 +77,8 @@ impl Setup {
             Step::Abandon(query) => Event::Abandoned { query },
             Step::Down => Event::ServerDown { server: ServerId(0) },
             Step::Up => Event::ServerUp { server: ServerId(0) },
+            Step::Leave => Event::ServerLeft { server: ServerId(0) },
+            Step::Join => Event::ServerJoined { server: ServerId(0) },
             Step::Close => Event::Close { server: ServerId(0), until: Timestamp::NEVER },
             Step::Open => Event::Close { server: ServerId(0), until: Timestamp(now) },
             Step::Limit(limit) => Event::Limit { server: ServerId(0), limit },
@@ -108,7 +115,11 @@ impl Setup {
             }
         }
         steps.extend(harness.model.queries.keys().map(|&query| Step::Abandon(query)));
-        steps.push(if harness.model.up[0] == Health::Down { Step::Up } else { Step::Down });
+        let health = harness.model.up[0];
+        steps.push(if health == Health::Down { Step::Up } else { Step::Down });
+        if self.members {
+            steps.push(if health == Health::Absent { Step::Join } else { Step::Leave });
+        }
         if self.gates {
             let is_closed = harness.model.is_closed(ServerId(0));
             steps.push(if is_closed { Step::Open } else { Step::Close });
@@ -177,7 +188,7 @@ fn looks(harness: &Harness) -> String {
     copies.sort_unstable();
     let of = |&(seq, id): &(u64, curtail_kernel::QueryId)| {
         let q = &model.queries[&id];
-        (seq == 1, q.group, q.may_duplicate, q.may_retry, q.avoid, q.retries)
+        (seq == 1, q.group, q.may_duplicate, q.may_retry, q.avoid, q.failed, q.retries)
     };
     let queries: Vec<_> = queries.iter().map(of).collect();
     let gate = (model.is_closed(ServerId(0)), model.gate(ServerId(0)));
@@ -192,8 +203,9 @@ fn walk(topology: &Topology, queries: u64, policies: &[&str]) -> usize {
             let cancel = policy.needs_cancellation() || seed == 1;
             let limits = Limits { cancel, eject_after: 0, queue: 3, ..Limits::default() };
             let topology = topology.clone();
-            let (learned, gates) = (None, false);
-            states += Setup { policy, topology, limits, seed, queries, learned, gates }.walk();
+            let (learned, gates, members) = (None, false, false);
+            let setup = Setup { policy, topology, limits, seed, queries, learned, gates, members };
+            states += setup.walk();
         }
     }
     states
@@ -239,9 +251,9 @@ fn stuck_queries_are_rescued() {
             let topology = Topology::replicated(servers, 1);
             let cancel = policy != named("rescue:no-cancel");
             let limits = Limits { cancel, eject_after: 0, queue: 3, ..Limits::default() };
-            let (learned, seed) = (Some(learned), 1);
-            let states =
-                Setup { policy, topology, limits, seed, queries, learned, gates: false }.walk();
+            let (learned, seed, gates, members) = (Some(learned), 1, false, false);
+            let setup = Setup { policy, topology, limits, seed, queries, learned, gates, members };
+            let states = setup.walk();
             assert!(states > 100, "{policy}: only {states} states: the walk stopped early");
         }
     }
@@ -259,9 +271,29 @@ fn gates_that_move() {
         let limits = Limits { max_outstanding: 2, tuning, ..limits };
         let topology = Topology::replicated(2, 1);
         let (seed, learned) = (1, Some(Snapshot { suspect_ns: 2, ..Snapshot::NOTHING }));
-        let states =
-            Setup { policy, topology, limits, seed, queries: 2, learned, gates: true }.walk();
+        let (queries, gates, members) = (2, true, false);
+        let setup = Setup { policy, topology, limits, seed, queries, learned, gates, members };
+        let states = setup.walk();
         assert!(states > 100, "{policy}: only {states} states: the walk stopped early");
+    }
+}
+
+#[test]
+fn servers_that_leave_and_are_replaced() {
+    let policies = ["psq", "laedge:cc+pc", "rescue:preempt", "c3", "naive", "tied+prequal"];
+    for policy in policies.map(named) {
+        let cancel = policy.needs_cancellation();
+        let limits = Limits { max_outstanding: 2, queue: 2, cancel, ..Limits::default() };
+        // With one server, a group may be left without members. Failures may eject servers.
+        for (servers, queries, eject_after, least) in [(1, 2, 0, 30), (2, 3, 1, 200)] {
+            let limits = Limits { eject_after, ..limits };
+            let topology = Topology::replicated(servers, 1);
+            let (seed, learned) = (1, Some(Snapshot { suspect_ns: 2, ..Snapshot::NOTHING }));
+            let (gates, members) = (false, true);
+            let setup = Setup { policy, topology, limits, seed, queries, learned, gates, members };
+            let states = setup.walk();
+            assert!(states > least, "{policy}: only {states} states: the walk stopped early");
+        }
     }
 }
 
@@ -308,8 +340,9 @@ fn walk_behind_a_gate(servers: u32, queries: u64, policies: &[&str]) -> usize {
         let limits =
             Limits { max_outstanding: 2, eject_after: 0, queue: 2, cancel, ..Limits::default() };
         let topology = topology.clone();
-        let (seed, learned, gates) = (1, None, false);
-        states += Setup { policy, topology, limits, seed, queries, learned, gates }.walk();
+        let (seed, learned, gates, members) = (1, None, false, false);
+        let setup = Setup { policy, topology, limits, seed, queries, learned, gates, members };
+        states += setup.walk();
     }
     states
 }

@@ -32,13 +32,15 @@ struct Scripted {
     sent: Arc<Mutex<Vec<u32>>>,
     /// Servers of copies whose future was dropped before it completed.
     dropped: Arc<Mutex<Vec<u32>>>,
+    /// Servers whose idle connections were closed.
+    closed: Arc<Mutex<Vec<u32>>>,
 }
 
 impl Scripted {
     fn new(scripts: &[&[Act]]) -> Self {
         let scripts = scripts.iter().map(|acts| Mutex::new(acts.iter().copied().collect()));
         let scripts = Arc::new(scripts.collect());
-        Self { scripts, sent: Arc::default(), dropped: Arc::default() }
+        Self { scripts, sent: Arc::default(), dropped: Arc::default(), closed: Arc::default() }
     }
 
     fn sent(&self) -> Vec<u32> {
@@ -96,6 +98,10 @@ impl Transport for Scripted {
         };
         on_drop.0 = None;
         head
+    }
+
+    fn close_idle(&self, server: ServerId) {
+        self.closed.lock().unwrap().push(server.0);
     }
 }
 
@@ -202,4 +208,28 @@ async fn a_transport_that_panics_is_a_server_that_failed() {
     let cell = cell("psq", &servers, Limits::default());
     assert_eq!(cell.query(Query::new("x")).await.unwrap().server, ServerId(1));
     assert_eq!(busy(&cell), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_leaves_is_replaced_when_its_copies_have_ended() {
+    let servers = Scripted::new(&[&[Act::Respond(20), Act::Respond(1)]]);
+    let cell = cell("psq", &servers, Limits::default());
+    let place = ServerId(0);
+    assert!(!cell.server_joined(place), "a server has the place");
+    let replace = async {
+        ms(10).await;
+        servers.closed.lock().unwrap().clear();
+        cell.server_left(place);
+        assert_eq!(*servers.closed.lock().unwrap(), [0]);
+        assert!(!cell.look(|core| core.server(place).member));
+        assert!(!cell.server_joined(place), "its copy has not ended");
+        let (response, joined) = tokio::join!(cell.query(Query::new("second")), async {
+            ms(20).await;
+            cell.server_joined(place)
+        });
+        assert!(joined && response.unwrap().queued_ns == 20 * MS);
+    };
+    let (first, ()) = tokio::join!(cell.query(Query::new("first")), replace);
+    assert_eq!(first.unwrap().took_ns, 20 * MS);
+    assert_eq!(cell.look(|core| core.members(curtail_kernel::GroupId(0))), 1);
 }

@@ -550,6 +550,11 @@ impl<P: Pick + ?Sized> Hedge<P> for Rescue {
         }
     }
 
+    fn forget(&mut self, core: &Core, server: ServerId) {
+        self.overtaken[server.index()] = false;
+        self.watch.forget(core, server);
+    }
+
     fn suspects(&self) -> u32 {
         self.lists.suspects()
     }

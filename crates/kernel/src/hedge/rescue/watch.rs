@@ -32,7 +32,9 @@ const NOTICEABLE: f32 = 8.0;
 pub(super) struct Watch {
     /// The pace of each server. `None` until a copy has run there.
     paces: Vec<Option<Pace>>,
-    /// The lowest mean of all paces, in bins. It is infinite until the paces are first compared.
+    /// The number of servers that are members of the cell.
+    members: u32,
+    /// The lowest mean of the paces of all members, in bins. It is infinite until the paces are first compared.
     fastest: f32,
     ran: u32,
     /// The number of servers whose pace was restarted.
@@ -49,6 +51,7 @@ impl Watch {
         let paces = vec![None; servers];
         Self {
             paces,
+            members: servers as u32,
             fastest: f32::INFINITY,
             ran: 0,
             new: 0,
@@ -81,11 +84,11 @@ impl Watch {
     /// False if the pace of all servers has changed.
     fn is_unsettled(&self, server: ServerId) -> bool {
         let is_new = self.paces[server.index()].is_some_and(Pace::is_new);
-        is_new && (self.new as usize) < self.paces.len()
+        is_new && self.new < self.members
     }
 
     /// Records the run time of a first copy, relative to the cost of its query.
-    fn ran(&mut self, server: ServerId, ns: u64) {
+    fn ran(&mut self, core: &Core, server: ServerId, ns: u64) {
         let pace = &mut self.paces[server.index()];
         let was_new = pace.is_some_and(Pace::is_new);
         match pace {
@@ -96,8 +99,24 @@ impl Watch {
         self.new = self.new + u32::from(is_new) - u32::from(was_new);
         self.ran = self.ran.wrapping_add(1);
         if self.ran.is_multiple_of(COMPARED_EVERY) {
-            let means = self.paces.iter().flatten().map(|pace| pace.mean());
-            self.fastest = means.fold(f32::INFINITY, f32::min);
+            self.compare(core);
+        }
+    }
+
+    fn compare(&mut self, core: &Core) {
+        let members = (0..).zip(&self.paces).filter(|&(at, _)| core.is_member(ServerId(at)));
+        let means = members.filter_map(|(_, pace)| *pace).map(Pace::mean);
+        self.fastest = means.fold(f32::INFINITY, f32::min);
+    }
+
+    /// Forgets the pace of a server that has left or joined.
+    pub(super) fn forget(&mut self, core: &Core, server: ServerId) {
+        let pace = self.paces[server.index()].take();
+        self.new -= u32::from(pace.is_some_and(Pace::is_new));
+        let all = (0..self.paces.len() as u32).map(ServerId);
+        self.members = all.filter(|&server| core.is_member(server)).count() as u32;
+        if self.fastest < f32::INFINITY {
+            self.compare(core);
         }
     }
 }
@@ -194,7 +213,7 @@ impl Rescue {
         }
         // If the first copy lost, its run time is at least this age.
         let trip_ns = self.learned.round_trip_ns;
-        self.watch.ran(book.server, Measure::stretched(book.cost, trip_ns).relative(age_ns));
+        self.watch.ran(core, book.server, Measure::stretched(book.cost, trip_ns).relative(age_ns));
         if let Some(hint) = core.cost_hint_of(query).filter(|_| book.second.is_none()) {
             let served_ns = age_ns.saturating_sub(trip_ns);
             self.watch.hints.ran(served_ns, relative_cost(hint));

@@ -166,12 +166,16 @@ impl Harness {
         mine.map(|(id, _)| *id).collect()
     }
 
-    /// Brings all servers back, after the minimum time of their ejections. Returns the time.
+    /// Brings all servers back, and lets new ones take absent places, after the minimum time of their ejections. Returns the time.
     fn restore_all(&mut self, mut now: u64) -> u64 {
         for server in 0..self.model.up.len() {
             let open = ServerId(server as u32);
             if self.model.is_closed(open) {
                 self.feed(now, Event::Close { server: open, until: Timestamp(now) });
+            }
+            if self.model.up[server] == Health::Absent {
+                self.feed(now, Event::ServerDown { server: open });
+                self.feed(now, Event::ServerJoined { server: open });
             }
             if self.model.up[server] != Health::Up {
                 self.feed(now, Event::ServerUp { server: ServerId(server as u32) });

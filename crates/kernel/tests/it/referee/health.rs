@@ -1,6 +1,6 @@
 //! The health of servers, and checks of ejections and returns.
 
-use curtail_kernel::{CopyId, EjectReason, GroupId, Outcome, ServerId, Timestamp};
+use curtail_kernel::{CopyId, EjectReason, Fault, GroupId, NEVER_NS, Outcome, ServerId, Timestamp};
 
 use super::Model;
 
@@ -12,6 +12,7 @@ pub(crate) enum Health {
     Unreachable,
     Draining,
     Down,
+    Absent,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,6 +41,77 @@ impl Model {
         }
     }
 
+    pub(super) fn fails_probes(&mut self, server: ServerId, listens: bool) {
+        match self.up[server.index()] {
+            Health::Draining | Health::Absent => {}
+            Health::Ejected if listens => self.standing[server.index()].probed = false,
+            _ if listens => self.set_health(server, Health::Unhealthy),
+            _ => self.set_health(server, Health::Unreachable),
+        }
+    }
+
+    pub(super) fn is_member(&self, server: ServerId) -> bool {
+        self.up[server.index()] != Health::Absent
+    }
+
+    /// The number of servers of a group, without absent places.
+    pub(super) fn members(&self, group: &[ServerId]) -> u32 {
+        group.iter().filter(|&&server| self.is_member(server)).count() as u32
+    }
+
+    /// Handles a server that takes a place, if the place is absent and holds no copies. Until the
+    /// cell restores the server, it counts as down.
+    pub(super) fn join(&mut self, server: ServerId) {
+        let at = server.index();
+        if self.is_member(server) || self.outstanding(server) > 0 {
+            return;
+        }
+        self.joining = Some(server);
+        self.up[at] = Health::Down;
+        self.standing[at] = Standing { probed: true, ..Standing::default() };
+        self.closed[at] = None;
+        self.buckets[at] = (self.limits.tuning.burst, false);
+        self.prefetch[at] = 0;
+        self.overtaken[at] = false;
+        self.beaten.remove(&server);
+        self.faults[at].clear();
+        for query in self.queries.values_mut() {
+            query.avoid = query.avoid.filter(|&failed| failed != server);
+        }
+    }
+
+    pub(super) fn lose(&mut self, server: ServerId) {
+        if self.is_member(server) {
+            self.set_health(server, Health::Down);
+        }
+        let on = self.copies.iter().filter(|(_, c)| c.server == server);
+        let lost: Vec<CopyId> = on.map(|(id, _)| *id).collect();
+        for copy in lost {
+            self.copy_failed(copy);
+            self.remove(copy);
+            self.lost.insert(copy);
+        }
+        self.prefetch[server.index()] = 0;
+    }
+
+    /// Checks a copy that is lost. Either its server went down, or the copy stayed silent after it
+    /// was cancelled or its query ended.
+    pub(super) fn check_lost(&mut self, copy: CopyId) {
+        if self.lost.remove(&copy) {
+            return;
+        }
+        assert_ne!(
+            self.limits.cancel_timeout_ns, NEVER_NS,
+            "without a cancel timeout no copy is lost"
+        );
+        self.end_of_copy(copy, Outcome::Failed(Fault::Reset));
+        let state = &self.copies[&copy];
+        assert!(state.stopping || state.query.is_none(), "its query is still running");
+        self.copy_failed(copy);
+        self.remove(copy);
+        self.begin();
+    }
+
     pub(super) fn eject(&mut self, server: ServerId, why: EjectReason) {
         assert!(self.is_up(server), "ejected twice");
         let limits = self.limits;
@@ -53,7 +125,7 @@ impl Model {
         let mut better = false;
         for group in mine {
             let up = group.iter().filter(|&&other| self.is_up(other)).count() - 1;
-            let share = (1.0 - limits.max_ejected) * group.len() as f64;
+            let share = (1.0 - limits.max_ejected) * f64::from(self.members(group));
             assert!(up >= 1 && up as f64 >= share, "too few stay");
             let good = |&&other: &&ServerId| self.is_up(other) && self.standing[other.index()].good;
             better |= group.iter().any(|other| good(&other));
@@ -73,6 +145,7 @@ impl Model {
     pub(super) fn restore(&mut self, server: ServerId) {
         let standing = self.standing[server.index()];
         assert!(standing.probed, "no probe succeeded");
+        assert!(self.is_member(server), "an absent place is not restored");
         let ejected = self.up[server.index()] == Health::Ejected;
         let is_over = standing.until <= self.now;
         let half = self.limits.queue.div_ceil(2).max(1) as usize;

@@ -20,7 +20,9 @@ pub(crate) struct Query {
     pub deadline: Timestamp,
     /// The server on which the query last failed.
     pub avoid: Option<ServerId>,
-    /// Whether nothing was sent to that server.
+    /// Whether it has failed on any server, even on one that has left.
+    pub failed: bool,
+    /// Whether nothing was sent to the last of these servers.
     unsent: bool,
     pub retries: u32,
 }
@@ -101,7 +103,9 @@ pub(crate) struct Model {
     /// The queries that got a first copy in the current event.
     pub fresh: Vec<QueryId>,
     /// The copies that the current event must report as lost.
-    lost: BTreeSet<CopyId>,
+    pub(super) lost: BTreeSet<CopyId>,
+    /// The server that the current event adds.
+    pub(super) joining: Option<ServerId>,
 }
 
 impl Model {
@@ -142,6 +146,7 @@ impl Model {
             waited: BTreeSet::new(),
             fresh: Vec::new(),
             lost: BTreeSet::new(),
+            joining: None,
         }
     }
 
@@ -173,7 +178,7 @@ impl Model {
     }
 
     /// Removes a copy from its server. From now on the server's gate follows the latest snapshot.
-    fn remove(&mut self, copy: CopyId) -> Option<Copy> {
+    pub(super) fn remove(&mut self, copy: CopyId) -> Option<Copy> {
         let removed = self.copies.remove(&copy)?;
         let server = removed.server;
         if self.policy.rescues().is_some() && self.policy.pulls() {
@@ -193,7 +198,7 @@ impl Model {
 
     /// Servers execute their copies in the order in which they were sent: a free slot is taken by
     /// the oldest copy that waits.
-    fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         for at in 0..self.topology.servers.len() {
             let server = ServerId(at as u32);
             let on = |copy: &Copy| copy.server == server;
@@ -243,6 +248,7 @@ impl Model {
         self.due = None;
         self.winner = None;
         self.begun = None;
+        self.joining = None;
         self.fresh.clear();
         self.waited = self.queries.keys().copied().filter(|&query| self.waits(query)).collect();
         match *event {
@@ -271,14 +277,13 @@ impl Model {
                 }
             }
             Event::ServerUp { server } => self.standing[server.index()].probed = true,
-            Event::ServerUnhealthy { server, listens } => match self.up[server.index()] {
-                Health::Draining => {}
-                Health::Ejected if listens => self.standing[server.index()].probed = false,
-                _ if listens => self.set_health(server, Health::Unhealthy),
-                _ => self.set_health(server, Health::Unreachable),
-            },
-            Event::ServerDraining { server } => self.set_health(server, Health::Draining),
+            Event::ServerUnhealthy { server, listens } => self.fails_probes(server, listens),
+            Event::ServerDraining { server } if self.is_member(server) => {
+                self.set_health(server, Health::Draining);
+            }
             Event::ServerDown { server } => self.lose(server),
+            Event::ServerLeft { server } => self.set_health(server, Health::Absent),
+            Event::ServerJoined { server } => self.join(server),
             Event::Limit { server, limit } => {
                 self.limit[server.index()] = Some(limit.clamp(1, Topology::MAX_GATE));
             }
@@ -298,7 +303,8 @@ impl Model {
                 self.open_paced(0..self.buckets.len());
                 self.time_out();
             }
-            Event::Feedback { .. }
+            Event::ServerDraining { .. }
+            | Event::Feedback { .. }
             | Event::Received { .. }
             | Event::Probed(_)
             | Event::Unwanted { .. }
@@ -316,6 +322,7 @@ impl Model {
             may_retry: arrive.may_retry,
             deadline: arrive.deadline.min(self.now.after(self.limits.timeout_ns)),
             avoid: None,
+            failed: false,
             unsent: false,
             retries: 0,
         };
@@ -355,12 +362,13 @@ impl Model {
         }
     }
 
-    fn copy_failed(&mut self, copy: CopyId) {
+    pub(super) fn copy_failed(&mut self, copy: CopyId) {
         let state = self.copies.get_mut(&copy).expect("a live copy");
         let Some(query) = state.query.take() else { return };
         state.failed = true;
         let query = self.queries.get_mut(&query).expect("attached to a live query");
         query.avoid = Some(state.server);
+        query.failed = true;
         query.unsent = false;
         query.may_duplicate = false;
     }
@@ -385,36 +393,6 @@ impl Model {
             }
             self.copy_failed(copy);
         }
-    }
-
-    fn lose(&mut self, server: ServerId) {
-        self.set_health(server, Health::Down);
-        let on = self.copies.iter().filter(|(_, c)| c.server == server);
-        let lost: Vec<CopyId> = on.map(|(id, _)| *id).collect();
-        for copy in lost {
-            self.copy_failed(copy);
-            self.remove(copy);
-            self.lost.insert(copy);
-        }
-        self.prefetch[server.index()] = 0;
-    }
-
-    /// Checks a copy that is lost. Either its server went down, or the copy stayed silent after it
-    /// was cancelled or its query ended.
-    fn check_lost(&mut self, copy: CopyId) {
-        if self.lost.remove(&copy) {
-            return;
-        }
-        assert_ne!(
-            self.limits.cancel_timeout_ns, NEVER_NS,
-            "without a cancel timeout no copy is lost"
-        );
-        self.end_of_copy(copy, Outcome::Failed(Fault::Reset));
-        let state = &self.copies[&copy];
-        assert!(state.stopping || state.query.is_none(), "its query is still running");
-        self.copy_failed(copy);
-        self.remove(copy);
-        self.begin();
     }
 
     fn end(&mut self, query: QueryId) {
@@ -478,8 +456,10 @@ impl Model {
         if let Event::ServerUp { server } = *event {
             let ejected = self.up[server.index()] == Health::Ejected
                 && self.standing[server.index()].until > self.now;
-            assert!(self.is_up(server) || ejected, "it does not return");
+            let stays = ejected || !self.is_member(server);
+            assert!(self.is_up(server) || stays, "it does not return");
         }
+        assert!(self.joining.is_none_or(|server| self.is_up(server)), "it does not join");
         assert_eq!(self.due, None, "a good response was ignored");
         assert!(self.lost.is_empty(), "{:?} were not reported as lost", self.lost);
     }
@@ -513,16 +493,19 @@ impl Model {
                     assert!(!(older && self.suits(server, o)), "first come, first served");
                 }
                 if why == StartReason::Retry {
-                    // If the query has waited, any server may have been the first to get room.
-                    if !self.waited.contains(&query) {
+                    let group = &self.topology.groups[state.group.index()];
+                    let mut members = self.members(group);
+                    if self.waited.contains(&query) {
+                        // Any server may have been the first to get room, and others may have left
+                        // since the retry was allowed.
+                        members = group.len() as u32;
+                    } else {
                         self.check_balance(server, state);
                     }
-                    let state = self.queries.get_mut(&query).expect("live");
-                    state.retries += 1;
-                    let group = self.topology.groups[state.group.index()].len() as u32;
-                    let more = if state.unsent { group - 1 } else { 0 };
+                    let more = if state.unsent { members - 1 } else { 0 };
                     assert!(state.may_retry || state.unsent);
-                    assert!(state.retries <= u32::from(self.limits.retries).max(more));
+                    assert!(state.retries < u32::from(self.limits.retries).max(more));
+                    self.queries.get_mut(&query).expect("live").retries += 1;
                 }
             }
             Role::Duplicate => {
@@ -561,11 +544,11 @@ impl Model {
         match why {
             FailReason::CopyFailed => {
                 assert!(self.waits(query), "it had another copy");
-                assert_eq!(state.avoid.is_some(), copy.is_some(), "the copy that failed");
+                assert_eq!(state.failed, copy.is_some(), "the copy that failed");
             }
             FailReason::Timeout => {
                 assert!(state.deadline <= self.now);
-                assert!(state.avoid.is_some() || !self.waits(query));
+                assert!(state.failed || !self.waits(query));
             }
         }
         self.end(query);
@@ -574,7 +557,7 @@ impl Model {
     fn shed(&mut self, query: QueryId, why: ShedReason) {
         let state = &self.queries[&query];
         assert!(self.waits(query), "a running query is not shed");
-        assert_eq!(state.avoid, None, "a query that was sent is not shed");
+        assert!(!state.failed, "a query that was sent is not shed");
         match why {
             ShedReason::QueueFull => {
                 let others = self.waiting(state.group).len() as u32 - 1;

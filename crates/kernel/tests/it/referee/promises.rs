@@ -254,6 +254,7 @@ impl Model {
         );
         assert_eq!(view.limit, self.gate(server), "the gate of {server:?}");
         assert_eq!(view.up, self.is_up(server));
+        assert_eq!(view.member, self.is_member(server));
         if !self.is_open(server) {
             return;
         }
@@ -322,6 +323,8 @@ impl Model {
     }
 
     fn check_group(&self, core: &Core, group: GroupId) {
+        let members = self.members(&self.topology.groups[group.index()]);
+        assert_eq!(core.members(group), members);
         let waiting: Vec<QueryId> = self.waiting(group).into_iter().map(|(_, id)| id).collect();
         assert_eq!(core.waiting_in(group).collect::<Vec<_>>(), waiting, "the queue, oldest first");
         assert_eq!(core.waiting(group) as usize, waiting.len());
