@@ -82,7 +82,8 @@ fn add<S: Replica<R>, R: Send + 'static>(
     let Some(place) = places(cell).find(is_free) else { return Err(occupant) };
     before.into_iter().for_each(|before| cell.server_left(before));
     cell.transport().occupy(place, occupant);
-    cell.server_joined(place);
+    let joined = cell.server_joined(place);
+    debug_assert!(joined, "the place is free");
     Ok(())
 }
 

@@ -37,6 +37,10 @@ impl Pick for Checked {
         self.0.restored(server);
     }
 
+    fn forget(&mut self, server: ServerId) {
+        self.0.forget(server);
+    }
+
     fn feedback(&mut self, server: ServerId, now: Timestamp, feedback: Feedback) {
         self.0.feedback(server, now, feedback);
     }

@@ -2,7 +2,7 @@
 //! one that takes its place has a clean record.
 
 use crate::referee::{Harness, named};
-use curtail_kernel::hedge::Snapshot;
+use curtail_kernel::hedge::rescue::Snapshot;
 use curtail_kernel::{
     Action, Event, FailReason, Fault, Feedback, GroupId, Limits, Outcome, Policy, Probed, ServerId,
     ShedReason, Timestamp,

@@ -34,6 +34,18 @@ pub(crate) struct Standing {
 }
 
 impl Model {
+    pub(crate) fn is_up(&self, server: ServerId) -> bool {
+        self.up[server.index()] == Health::Up
+    }
+
+    /// Whether the server may get copies: it is up, or all servers of one of its groups are bad.
+    pub(crate) fn is_open(&self, server: ServerId) -> bool {
+        let bad = matches!(self.up[server.index()], Health::Ejected | Health::Unhealthy);
+        let mine = self.topology.groups.iter().filter(|group| group.contains(&server));
+        let mut panics = mine.filter(|group| !group.iter().any(|&other| self.is_up(other)));
+        self.is_up(server) || (bad && panics.next().is_some())
+    }
+
     pub(super) fn set_health(&mut self, server: ServerId, health: Health) {
         if std::mem::replace(&mut self.up[server.index()], health) != health {
             let standing = &mut self.standing[server.index()];
