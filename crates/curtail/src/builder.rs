@@ -36,19 +36,11 @@ pub enum Cancel {
 pub struct Builder<S: Replica<R>, R: Send + 'static> {
     policy: Option<Policy>,
     cells: Vec<CellSpec<S>>,
-    slots: Option<u32>,
-    cancel: Cancel,
-    timeout: Option<Duration>,
-    attempt_timeout: Option<Duration>,
-    cancel_timeout: Option<Duration>,
-    hedge_budget: Option<f64>,
-    rescue_budget: Option<f64>,
-    retry_budget: Option<f64>,
+    settings: Settings,
     queue: Option<u32>,
     max_outstanding: Option<u32>,
     clients: u32,
     places: Option<usize>,
-    has_stage: bool,
     seed: u64,
     timers: Option<Timers>,
     health: Option<Health<S>>,
@@ -82,19 +74,11 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
         Self {
             policy: None,
             cells: Vec::new(),
-            slots: None,
-            cancel: Cancel::Never,
-            timeout: None,
-            attempt_timeout: None,
-            cancel_timeout: None,
-            hedge_budget: None,
-            rescue_budget: None,
-            retry_budget: None,
+            settings: Settings::default(),
             queue: None,
             max_outstanding: None,
             clients: 1,
             places: None,
-            has_stage: false,
             seed: 0,
             timers: None,
             health: None,
@@ -200,50 +184,57 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
     /// Sets the number of queries that a server serves at the same time. Policies that keep queries
     /// in a queue until a server is free need it.
     #[must_use]
-    pub fn slots(self, slots: u32) -> Self {
-        Self { slots: Some(slots), ..self }
+    pub fn slots(mut self, slots: u32) -> Self {
+        self.settings.slots = Some(slots);
+        self
     }
 
     /// Sets the time from the arrival of a query until it fails. The default is 2 seconds. If a shard
     /// has several servers, a copy without a response counts as failed after half of it.
     #[must_use]
-    pub fn timeout(self, timeout: Duration) -> Self {
-        Self { timeout: Some(timeout), ..self }
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.settings.timeout_ns = Some(ns(timeout));
+        self
     }
 
     /// Sets the time after which a copy without a response counts as failed, so that the query may be
     /// sent to another server.
     #[must_use]
-    pub fn attempt_timeout(self, timeout: Duration) -> Self {
-        Self { attempt_timeout: Some(timeout), ..self }
+    pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.attempt_timeout_ns = Some(ns(timeout));
+        self
     }
 
     /// Sets how long a copy that is no longer needed may stay silent before its slot is freed. The
     /// default is 10 seconds.
     #[must_use]
-    pub fn cancel_timeout(self, timeout: Duration) -> Self {
-        Self { cancel_timeout: Some(timeout), ..self }
+    pub fn cancel_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.cancel_timeout_ns = Some(ns(timeout));
+        self
     }
 
     /// Sets whether servers stop working on requests that are given up. The default is
     /// [`Cancel::Never`], which is always safe. With [`Cancel::OnDrop`], second copies cost less.
     #[must_use]
-    pub fn cancellation(self, cancel: Cancel) -> Self {
-        Self { cancel, ..self }
+    pub fn cancellation(mut self, cancel: Cancel) -> Self {
+        self.settings.cancel = cancel == Cancel::OnDrop;
+        self
     }
 
     /// Sets the number of duplicates per query, as a fraction from 0 to 1. The default depends on the
     /// policy.
     #[must_use]
-    pub fn hedge_budget(self, fraction: f64) -> Self {
-        Self { hedge_budget: Some(fraction), ..self }
+    pub fn hedge_budget(mut self, fraction: f64) -> Self {
+        self.settings.hedge_budget = Some(fraction);
+        self
     }
 
     /// Sets the number of rescues per query that may be in vain, as a fraction from 0 to 1. Only the
     /// policy `rescue` uses it. The default is 0.05.
     #[must_use]
-    pub fn rescue_budget(self, fraction: f64) -> Self {
-        Self { rescue_budget: Some(fraction), ..self }
+    pub fn rescue_budget(mut self, fraction: f64) -> Self {
+        self.settings.rescue_budget = Some(fraction);
+        self
     }
 
     /// Sets the number of clients that send to the same servers, for policies that allow for the
@@ -263,14 +254,16 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
     /// States that servers serve duplicates after all other requests, which the policy `das` needs. A
     /// copy knows whether it is one ([`CopyContext::role`]).
     #[must_use]
-    pub fn staged(self) -> Self {
-        Self { has_stage: true, ..self }
+    pub fn staged(mut self) -> Self {
+        self.settings.has_stage = true;
+        self
     }
 
     /// Sets the number of retries per query, as a fraction from 0 to 1. The default is 0.1.
     #[must_use]
-    pub fn retry_budget(self, fraction: f64) -> Self {
-        Self { retry_budget: Some(fraction), ..self }
+    pub fn retry_budget(mut self, fraction: f64) -> Self {
+        self.settings.retry_budget = Some(fraction);
+        self
     }
 
     /// Sets the number of queries that may wait per shard. Further queries fail with
@@ -417,13 +410,14 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
         if tokio::runtime::Handle::try_current().is_err() {
             return Err(BuildError::NoRuntime);
         }
-        let policy = self.policy.unwrap_or(Policy::usual(self.slots));
+        let policy = self.policy.unwrap_or(Policy::usual(self.settings.slots));
         self.check(&policy)?;
         let limits = self.limits(&policy)?;
-        let Self { cells, slots, seed, timers, health, observer, mut handlers, places, .. } = self;
+        let Self { cells, settings, seed, timers, health, observer, mut handlers, places, .. } =
+            self;
         // Half of the time is left for a server that is ready.
         handlers.ready_timeout = Duration::from_nanos(limits.attempt_timeout_ns / 2);
-        let (handlers, slots) = (Arc::new(handlers), slots.unwrap_or(1));
+        let (handlers, slots) = (Arc::new(handlers), settings.slots.unwrap_or(1));
         let timers = timers.unwrap_or_else(Timers::precise);
         let mut running = ServiceBuilder::new(policy, limits, timers, seed);
         let (mut shards, mut background) = (Vec::new(), JoinSet::new());
@@ -439,8 +433,8 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
                 is_ring,
             };
             shards.extend(names.iter().enumerate().map(place));
-            let vacant: Vec<_> = (0..).zip(&occupants).filter(|(_, by)| by.is_none()).collect();
-            let vacant: Vec<_> = vacant.into_iter().map(|(at, _)| ServerId(at)).collect();
+            let is_vacant = |(at, by): (u32, &Option<_>)| by.is_none().then_some(ServerId(at));
+            let vacant: Vec<_> = (0..).zip(&occupants).filter_map(is_vacant).collect();
             let replicas = Replicas::new(occupants, Arc::clone(&handlers));
             let observer = Arc::clone(&observer);
             let observer = Named { shards: names, replicas: replicas.share(), observer };
@@ -473,34 +467,26 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
 
     /// Derives the limits, and checks that they fit the policy.
     fn limits(&self, policy: &Policy) -> Result<Limits, BuildError> {
-        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let Settings { slots, timeout_ns, attempt_timeout_ns, cancel_timeout_ns, .. } =
+            self.settings;
         let times = [
-            ("timeout", self.timeout),
-            ("attempt_timeout", self.attempt_timeout),
-            ("cancel_timeout", self.cancel_timeout),
-            ("health", self.health.as_ref().map(Health::interval)),
+            ("timeout", timeout_ns),
+            ("attempt_timeout", attempt_timeout_ns),
+            ("cancel_timeout", cancel_timeout_ns),
+            ("health", self.health.as_ref().map(|health| ns(health.interval()))),
         ];
-        if let Some((name, _)) = times.iter().find(|(_, time)| *time == Some(Duration::ZERO)) {
+        if let Some((name, _)) = times.iter().find(|(_, time)| *time == Some(0)) {
             let why = format!(".{name}() is zero; set a duration above 0");
             return Err(BuildError::Unfit(why));
         }
-        if self.slots.is_some_and(|slots| !(1..=Topology::MAX_GATE).contains(&slots)) {
+        if slots.is_some_and(|slots| !(1..=Topology::MAX_GATE).contains(&slots)) {
             let why = format!(".slots() is out of range; use 1 to {}", Topology::MAX_GATE);
             return Err(BuildError::Unfit(why));
         }
         let settings = Settings {
-            slots: self.slots,
-            cancel: self.cancel == Cancel::OnDrop,
             may_retry: self.cells.iter().any(|cell| cell.may_have_peers(self.places)),
-            timeout_ns: self.timeout.map(ns),
-            attempt_timeout_ns: self.attempt_timeout.map(ns),
-            cancel_timeout_ns: self.cancel_timeout.map(ns),
-            retry_budget: self.retry_budget,
-            hedge_budget: self.hedge_budget,
-            rescue_budget: self.rescue_budget,
-            has_stage: self.has_stage,
             has_probe: self.handlers.probe.is_some(),
-            allows_unbudgeted: false,
+            ..self.settings
         };
         let limits = policy.limits(&settings);
         let limits = Limits {
@@ -525,4 +511,8 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
         }
         Ok(limits)
     }
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -17,17 +17,19 @@ pub fn any_response<T, E>(result: &Result<T, E>) -> Outcome {
 /// [`OutcomeTable`](curtail_kernel::OutcomeTable).
 #[cfg(feature = "http")]
 pub fn http<B, E>(result: &Result<::http::Response<B>, E>) -> Outcome {
-    use std::sync::LazyLock;
-
-    use curtail_http::grpc;
-    use curtail_kernel::OutcomeTable;
-
-    static TABLE: LazyLock<OutcomeTable> = LazyLock::new(OutcomeTable::default);
-
     let Ok(response) = result else { return Outcome::Failed(Fault::Reset) };
-    match response.headers().get(grpc::STATUS).map(|value| grpc::parse_status(value.as_bytes())) {
-        Some(Some(code)) => TABLE.grpc(code),
-        Some(None) => Outcome::Failed(Fault::Malformed),
-        None => TABLE.status(response.status().as_u16()),
-    }
+    call(response.headers()).unwrap_or_else(|| TABLE.status(response.status().as_u16()))
+}
+
+#[cfg(feature = "http")]
+static TABLE: std::sync::LazyLock<curtail_kernel::OutcomeTable> =
+    std::sync::LazyLock::new(curtail_kernel::OutcomeTable::default);
+
+/// Returns the outcome of a call of gRPC, if these headers or trailers state it.
+#[cfg(feature = "http")]
+pub(crate) fn call(headers: &::http::HeaderMap) -> Option<Outcome> {
+    use curtail_http::grpc::{STATUS, parse_status};
+
+    let code = parse_status(headers.get(STATUS)?.as_bytes());
+    Some(code.map_or(Outcome::Failed(Fault::Malformed), |code| TABLE.grpc(code)))
 }

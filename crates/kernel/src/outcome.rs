@@ -58,6 +58,22 @@ pub enum Fault {
 }
 
 impl Outcome {
+    /// Returns the name, for labels of metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Request => "request",
+            Self::Refused => "refused",
+            Self::Failed(Fault::Status) => "bad",
+            Self::Failed(Fault::Reset) => "reset",
+            Self::Failed(Fault::ConnectFailed) => "connect_failed",
+            Self::Failed(Fault::Malformed) => "malformed",
+            Self::Local => "local",
+            Self::OverLimit => "over_limit",
+        }
+    }
+
     /// Whether the response may go to the client as soon as its head arrives.
     #[must_use]
     pub fn wins(self) -> bool {

@@ -35,6 +35,19 @@ pub enum CopyEnd {
     Lost,
 }
 
+impl CopyEnd {
+    /// Returns the name, for labels of metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Finished(outcome) => outcome.name(),
+            Self::Failed(why) => why.outcome().name(),
+            Self::Stopped(_) => "stopped",
+            Self::Lost => "lost",
+        }
+    }
+}
+
 /// The reason why a probe failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeFailure {

@@ -11,15 +11,15 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use curtail_http::grpc;
-use curtail_kernel::{Fault, Outcome, OutcomeTable};
+use curtail_kernel::Outcome;
 use curtail_runtime::{CopyContext, Failure, Head, TailEnd};
-use http::{HeaderMap, Response};
+use http::Response;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::Instant;
 
 use super::body::{Body, BoxBody, Kind, Polled};
 use crate::error::BoxError;
+use crate::outcome;
 
 /// A response that is there already and has up to this many bytes counts only once it is complete.
 const WHOLE_BYTES: usize = 64 << 10;
@@ -39,7 +39,7 @@ pub fn relay(
     let (parts, body) = response.into_parts();
     let body = if body.is_whole() { body } else { Body::read_ahead(body, WHOLE_BYTES) };
     if body.is_whole() {
-        let outcome = body.whole_trailers().and_then(call_outcome).unwrap_or(outcome);
+        let outcome = body.whole_trailers().and_then(outcome::call).unwrap_or(outcome);
         return Head { outcome, ..Head::whole(Response::from_parts(parts, body)) };
     }
     let state = State {
@@ -56,14 +56,6 @@ pub fn relay(
     let body = Body(Kind::Streaming(Box::pin(Relayed { shared })));
     let head = Head::streaming(Response::from_parts(parts, body), Box::pin(rest));
     Head { outcome, ..head }
-}
-
-/// Returns the outcome of a call of gRPC that its trailers state.
-fn call_outcome(trailers: &HeaderMap) -> Option<Outcome> {
-    let status = trailers.get(grpc::STATUS)?;
-    let table = OutcomeTable::default();
-    let code = grpc::parse_status(status.as_bytes());
-    Some(code.map_or(Outcome::Failed(Fault::Malformed), |code| table.grpc(code)))
 }
 
 struct State {
@@ -91,7 +83,7 @@ impl State {
             }
             Some(Ok(frame)) => {
                 self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
-                outcome = frame.trailers_ref().and_then(call_outcome);
+                outcome = frame.trailers_ref().and_then(outcome::call);
                 frame.is_trailers() || body.is_end_stream()
             }
         };

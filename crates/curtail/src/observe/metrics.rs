@@ -7,7 +7,7 @@ use curtail_kernel::StopReason;
 use curtail_runtime::{CopyEnd, EjectionCause};
 use metrics::{counter, histogram};
 
-use super::{Copy, Observer, name_of};
+use super::{Copy, Observer};
 
 /// Records with the global recorder of the crate `metrics`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,7 +39,7 @@ impl Observer for Metrics {
 
     fn copy_ended(&self, copy: Copy<'_>, end: CopyEnd, won: bool, ran: Duration) {
         let label = || (copy.shard.to_owned(), copy.server.to_owned());
-        let ((shard, server), outcome) = (label(), name_of(end));
+        let ((shard, server), outcome) = (label(), end.name());
         counter!("curtail_copies_ended_total", "shard" => shard, "server" => server, "outcome" => outcome)
             .increment(1);
         let (shard, server) = label();

@@ -8,7 +8,7 @@ mod opentelemetry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use curtail_kernel::{Fault, GroupId, Outcome, Role, ServerId, StartReason, StopReason};
+use curtail_kernel::{GroupId, Role, ServerId, StartReason, StopReason};
 use curtail_runtime::{CopyEnd, CopyInfo, EjectionCause};
 
 use crate::transport::{Replica, Replicas};
@@ -72,28 +72,6 @@ pub trait Observer: Send + Sync + 'static {
 
 /// Ignores all events.
 impl Observer for () {}
-
-/// Returns the name of how a copy ended, as in the metrics of the proxy.
-#[must_use]
-pub fn name_of(end: CopyEnd) -> &'static str {
-    let outcome = match end {
-        CopyEnd::Finished(outcome) => outcome,
-        CopyEnd::Failed(why) => why.outcome(),
-        CopyEnd::Stopped(_) => return "stopped",
-        CopyEnd::Lost => return "lost",
-    };
-    match outcome {
-        Outcome::Good => "good",
-        Outcome::Request => "request",
-        Outcome::Refused => "refused",
-        Outcome::Failed(Fault::Status) => "bad",
-        Outcome::Failed(Fault::Reset) => "reset",
-        Outcome::Failed(Fault::ConnectFailed) => "connect_failed",
-        Outcome::Failed(Fault::Malformed) => "malformed",
-        Outcome::Local => "local",
-        Outcome::OverLimit => "over_limit",
-    }
-}
 
 /// Observes a cell, and replaces numbers with names.
 pub(crate) struct Named<S: Replica<R>, R> {

@@ -8,7 +8,7 @@ use curtail_runtime::{CopyEnd, EjectionCause};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, Meter};
 
-use super::{Copy, Observer, name_of};
+use super::{Copy, Observer};
 
 /// Records with a meter of OpenTelemetry.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ impl Observer for OpenTelemetry {
     }
 
     fn copy_ended(&self, copy: Copy<'_>, end: CopyEnd, won: bool, ran: Duration) {
-        self.ended.add(1, &labels(copy, "outcome", name_of(end)));
+        self.ended.add(1, &labels(copy, "outcome", end.name()));
         self.ran.record(ran.as_secs_f64(), &server(copy.shard, copy.server));
         if won {
             self.won.add(1, &labels(copy, "role", copy.role.name()));

@@ -155,13 +155,11 @@ async fn the_trailers_of_a_call_decide_whether_it_wins() {
 
 #[tokio::test(start_paused = true)]
 async fn the_timeout_of_a_call_limits_it() {
-    let received = Received::default();
     let never = || {
         tower::service_fn(|_: Request<Body>| async {
             std::future::pending::<Result<Response<Body>, curtail::BoxError>>().await
         })
     };
-    drop(received);
     let shard = service([never(), never()], Cancel::OnDrop).shard("a");
     let mut call = post(Body::from("x"));
     call.headers_mut().insert("grpc-timeout", HeaderValue::from_static("100m"));

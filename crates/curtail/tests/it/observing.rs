@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use curtail::observe::{Copy, Observer, name_of};
+use curtail::observe::{Copy, Observer};
 use curtail::{CopyEnd, EjectionCause, Query, StartReason, outcome};
 
 use crate::scripted::{Act, Server, builder};
@@ -24,7 +24,7 @@ impl Observer for Seen {
     }
 
     fn copy_ended(&self, copy: Copy<'_>, end: CopyEnd, won: bool, ran: Duration) {
-        self.add(format!("{} {} {won} {ran:?}", copy.server, name_of(end)));
+        self.add(format!("{} {} {won} {ran:?}", copy.server, end.name()));
     }
 
     fn ejected(&self, _: &[Arc<str>], server: &str, _: EjectionCause) {

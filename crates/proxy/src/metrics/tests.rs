@@ -1,6 +1,9 @@
 use curtail_kernel::hedge::rescue::{Record, RescueLearner, Tried};
 use curtail_kernel::hedge::{Answered, Learner as _, Records};
 
+use curtail_kernel::{Fault, Outcome};
+use curtail_runtime::CopyEnd;
+
 use super::*;
 
 const CONFIG: &str = r#"
@@ -202,4 +205,19 @@ fn a_request_without_an_outcome_counts_once_as_abandoned() {
     drop(second);
     assert_eq!(service.requests.get(RequestOutcome::Abandoned), 1);
     assert_eq!(service.request_duration.count(), 2);
+}
+
+#[test]
+fn the_ends_of_copies_have_the_names_of_their_outcomes() {
+    let faults = [Fault::Status, Fault::Reset, Fault::ConnectFailed, Fault::Malformed];
+    let rest =
+        [Outcome::Good, Outcome::Request, Outcome::Refused, Outcome::Local, Outcome::OverLimit];
+    for outcome in faults.map(Outcome::Failed).into_iter().chain(rest) {
+        assert_eq!(CopyOutcome::from(outcome).text(), outcome.name());
+    }
+    for (label, end) in
+        [(CopyOutcome::Stopped, CopyEnd::Stopped(None)), (CopyOutcome::Lost, CopyEnd::Lost)]
+    {
+        assert_eq!(label.text(), end.name());
+    }
 }
