@@ -44,7 +44,7 @@ pub struct Builder<S: Replica<R>, R: Send + 'static> {
     seed: u64,
     timers: Option<Timers>,
     health: Option<Health<S>>,
-    observer: Arc<dyn Observer>,
+    observer: Option<Arc<dyn Observer>>,
     handlers: Handlers<S, R>,
     is_classified: bool,
     states_repeats: bool,
@@ -82,7 +82,7 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
             seed: 0,
             timers: None,
             health: None,
-            observer: Arc::new(()),
+            observer: None,
             handlers: Handlers::new(),
             is_classified: false,
             states_repeats: false,
@@ -373,7 +373,7 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
     /// ready ones.
     #[must_use]
     pub fn observer(self, observer: impl Observer) -> Self {
-        Self { observer: Arc::new(observer), ..self }
+        Self { observer: Some(Arc::new(observer)), ..self }
     }
 
     /// Carries task-locals of a query's caller to its copies, which may outlive the caller's task.
@@ -436,9 +436,14 @@ impl<S: Replica<R>, R: Send + 'static> Builder<S, R> {
             let is_vacant = |(at, by): (u32, &Option<_>)| by.is_none().then_some(ServerId(at));
             let vacant: Vec<_> = (0..).zip(&occupants).filter_map(is_vacant).collect();
             let replicas = Replicas::new(occupants, Arc::clone(&handlers));
-            let observer = Arc::clone(&observer);
-            let observer = Named { shards: names, replicas: replicas.share(), observer };
-            let cell = running.add(&topology, replicas, observer)?;
+            // The names of a copy take a lock, so they are looked up only for an observer.
+            let cell = match observer.clone() {
+                Some(observer) => {
+                    let named = Named { shards: names, replicas: replicas.share(), observer };
+                    running.add(&topology, replicas, named)?
+                }
+                None => running.add(&topology, replicas, ())?,
+            };
             vacant.into_iter().for_each(|place| cell.server_left(place));
             match &health {
                 Some(health) => health::watch(cell, health, &mut background),

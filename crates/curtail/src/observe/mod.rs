@@ -70,9 +70,6 @@ pub trait Observer: Send + Sync + 'static {
     fn restored(&self, _shards: &[Arc<str>], _server: &str) {}
 }
 
-/// Ignores all events.
-impl Observer for () {}
-
 /// Observes a cell, and replaces numbers with names.
 pub(crate) struct Named<S: Replica<R>, R> {
     /// The names of its shards, by their groups.
