@@ -86,6 +86,31 @@ async fn every_default_is_finite_and_depends_on_the_policy() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_defaults_are_those_of_the_page() {
+    let server = Server::new(&[Act::Respond(1)]);
+    let service = builder::<String>(&[&server, &server])
+        .policy(policy("random"))
+        .classify(outcome::any_response)
+        .build()
+        .unwrap();
+    let limits = service.limits();
+    let page = include_str!("../../../../docs/library.md");
+    let s = |ns: u64| ns as f64 / 1e9;
+    assert_eq!(s(limits.attempt_timeout_ns) * 2.0, s(limits.timeout_ns));
+    for row in [
+        format!("| `timeout` | {} s,", s(limits.timeout_ns)),
+        format!("| `cancel_timeout` | {} s ", s(limits.cancel_timeout_ns)),
+        format!("| `hedge_budget` | {} duplicates", limits.hedge_budget),
+        format!("| `rescue_budget` | {} rescues", limits.rescue_budget),
+        format!("| `retry_budget` | {} retries", limits.retry_budget),
+        format!("| `queue` | {} waiting", limits.queue),
+        format!("| `max_outstanding` | {} copies", limits.max_outstanding),
+    ] {
+        assert!(page.contains(&row), "docs/library.md has no row {row:?}");
+    }
+}
+
 /// A silent server used to keep its slot for ever.
 #[tokio::test(start_paused = true)]
 async fn a_silent_server_costs_an_attempt_and_not_the_query() {
