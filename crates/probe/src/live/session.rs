@@ -73,6 +73,10 @@ pub struct Session {
     /// The cost of one trap. The number of times that requests pass the marks is unknown here, so
     /// the estimate counts one trap per mark and request.
     trap_ns: f64,
+    /// The start of the current window. While stamping is on, a window starts where the previous
+    /// one ended: a request that is counted is in exactly one window, however late this thread
+    /// runs, and a rate is its requests over its length.
+    window_ns: u64,
 }
 
 impl Session {
@@ -100,7 +104,7 @@ impl Session {
             ..Profile::default()
         };
         let (control, warnings) = (Control::default(), places.warnings);
-        Ok(Session { target, options, kernel, control, profile, warnings, trap_ns })
+        Ok(Session { target, options, kernel, control, profile, warnings, trap_ns, window_ns: 0 })
     }
 
     /// Returns warnings about the marks, for the user.
@@ -209,6 +213,7 @@ impl Session {
 
     fn turn_on(&mut self) -> Result<(), LiveError> {
         self.control.epoch = monotonic_ns().max(1);
+        self.window_ns = self.control.epoch;
         self.control.real_ns = real_less_monotonic_ns();
         if self.control.slow_ns == 0 {
             self.control.slow_ns = u64::MAX;
@@ -235,13 +240,14 @@ impl Session {
     }
 
     fn next_window(&mut self, stop: &AtomicBool) -> Result<Window, LiveError> {
-        let start_ns = monotonic_ns();
+        thread::sleep(Duration::from_millis(20));
         self.sleep(self.options.slice.min(WINDOW), stop);
         let bank = self.control.bank;
         self.control.bank = 1 - bank;
         self.control.real_ns = real_less_monotonic_ns();
         self.kernel.set(self.control)?;
-        let length_ns = monotonic_ns() - start_ns;
+        let start_ns = std::mem::replace(&mut self.window_ns, monotonic_ns());
+        let length_ns = self.window_ns - start_ns;
         thread::sleep(GRACE);
         let sums = self.kernel.sums(bank as usize)?;
         Ok(self.window_of(&sums, start_ns - self.profile.begin_ns, length_ns))
