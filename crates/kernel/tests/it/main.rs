@@ -1,5 +1,6 @@
 //! The kernel's behaviors, one per file, checked by a referee.
 
+mod actions;
 mod bad_feedback;
 mod bounded_wait;
 mod duration;

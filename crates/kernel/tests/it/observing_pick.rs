@@ -10,10 +10,12 @@ use curtail_kernel::hedge::{
     self, AnyLearner, AnyLearns, HEDGES, Hedge, LAEDGE, Learns, NAIVE, NewHedge, NoHedge, Records,
 };
 use curtail_kernel::{
-    Action, Arguments, Arrive, Compiled, Conduct, CopyId, Core, Descriptor, Event, Feedback,
-    GroupId, Levels, Limits, Needs, Outcome, Policy, Probed, QueryId, Rng, Scheduler, ServerId,
-    Timestamp, Topology, rng,
+    Arguments, Arrive, Compiled, Conduct, CopyId, Core, Descriptor, Event, Feedback, GroupId,
+    Levels, Limits, Needs, Outcome, Policy, Probed, QueryId, Rng, Scheduler, ServerId, Timestamp,
+    Topology, rng,
 };
+
+use crate::actions::starts;
 
 type Ends = Vec<(u32, u64, Option<Outcome>, u64)>;
 
@@ -112,14 +114,6 @@ fn build(policy: Policy) -> Box<dyn Scheduler> {
 fn arrive(query: u32, cost: u64) -> Event {
     let cost_hint = std::num::NonZeroU64::new(cost);
     Event::Arrive(Arrive { cost_hint, ..Arrive::new(QueryId(query), GroupId(0)) })
-}
-
-fn starts(actions: &[Action]) -> Vec<(CopyId, ServerId)> {
-    let start = |action: &Action| match *action {
-        Action::Start { copy, server, .. } => Some((copy, server)),
-        _ => None,
-    };
-    actions.iter().filter_map(start).collect()
 }
 
 /// Feeds a cell every event that concerns a pick.

@@ -13,6 +13,8 @@ use curtail_kernel::{
     Timestamp, Topology, rng,
 };
 
+use crate::actions::starts;
+
 /// A second copy when a delay ends. The service learns the delay: the longest recent age.
 #[derive(Debug)]
 struct Own {
@@ -126,14 +128,6 @@ fn cell(policy: Policy, servers: u32, limits: Limits) -> Box<dyn Scheduler> {
 fn arrive(cell: &mut dyn Scheduler, now: u64, query: u32) -> Vec<Action> {
     let event = Event::Arrive(Arrive::new(QueryId(query), GroupId(0)));
     cell.handle(Timestamp(now), &event).to_vec()
-}
-
-fn starts(actions: &[Action]) -> Vec<(CopyId, ServerId)> {
-    let start = |action: &Action| match *action {
-        Action::Start { copy, server, .. } => Some((copy, server)),
-        _ => None,
-    };
-    actions.iter().filter_map(start).collect()
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt;
 
+use crate::actions::starts;
 use crate::referee::{named, names_pick};
 use curtail_kernel::balance::PICKS;
 use curtail_kernel::{
@@ -231,14 +232,6 @@ fn returned(policy: Policy) -> (Box<dyn Scheduler>, u64) {
     cell.handle(Timestamp(now), &Event::ServerDown { server: BAD });
     cell.handle(Timestamp(now + MS), &Event::ServerUp { server: BAD });
     (cell, now + 2 * MS)
-}
-
-fn starts(actions: &[Action]) -> Vec<(CopyId, ServerId)> {
-    let start = |action: &Action| match *action {
-        Action::Start { copy, server, .. } => Some((copy, server)),
-        _ => None,
-    };
-    actions.iter().filter_map(start).collect()
 }
 
 #[test]
