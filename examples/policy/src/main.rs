@@ -155,11 +155,12 @@ impl Learner for Ages {
 fn main() -> Result<(), Box<dyn Error>> {
     let catalog = Catalog::new().with_pick(&LAST_USED)?.with_hedge(&PATIENT)?;
     let names = ["psq", "rescue", "patient:50ms+last-used", "rescue+last-used"];
-    let candidates = names.map(|name| Candidate::parse_in(&catalog, name, UNIT_NS));
-    let candidates: Vec<Candidate> = candidates.into_iter().collect::<Result<_, _>>()?;
+    let candidate = |name| Candidate::parse_in(&catalog, name, UNIT_NS);
+    let candidates: Vec<Candidate> = names.into_iter().map(candidate).collect::<Result<_, _>>()?;
     simulate(&candidates)?;
     sweep(&candidates)?;
-    serve(catalog.parse(names[2], None)?)
+    let policy = catalog.parse("patient:50ms+last-used", None)?;
+    serve(policy)
 }
 
 /// Ten shards of two servers. One copy in a hundred has a hiccup.

@@ -12,5 +12,7 @@ mod learning;
 mod membership;
 mod observing;
 mod outcomes;
+#[cfg(feature = "http")]
+mod page;
 mod repeating;
 mod scripted;
