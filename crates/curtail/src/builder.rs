@@ -7,7 +7,7 @@ use std::time::Duration;
 use curtail_kernel::{
     Feedback, GroupId, Limits, Outcome, Policy, ServerId, Settings, Topology, Tuning,
 };
-use curtail_runtime::{CopyContext, Head, ServiceBuilder, Timers};
+use curtail_runtime::{CopyContext, Head, Occupant, ServiceBuilder, Timers};
 use futures_util::{FutureExt as _, Stream};
 use tokio::task::JoinSet;
 use tower::discover::Change;
@@ -18,7 +18,7 @@ use crate::membership::{self, discovery};
 use crate::misfit::describe;
 use crate::observe::{Named, Observer};
 use crate::service::{Curtail, Place, Shared};
-use crate::transport::{Carried, Handlers, Load, Occupant, Replica, Replicas};
+use crate::transport::{Carried, Handlers, Load, Replica, Replicas};
 
 /// Whether a server stops working on a request that is given up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

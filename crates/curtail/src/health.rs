@@ -55,14 +55,14 @@ pub(crate) fn watch<S: Replica<R>, R: Send + 'static>(
     health: &Arc<Health<S>>,
     background: &mut JoinSet<()>,
 ) {
-    for place in 0..cell.transport().places() {
-        let (cell, health, server) = (cell.clone(), Arc::clone(health), ServerId(place as u32));
+    for server in cell.transport().places.ids() {
+        let (cell, health) = (cell.clone(), Arc::clone(health));
         let replicas = cell.clone();
         let interval = health.interval;
         let check = move |_| {
             let is_member = replicas.look(|core| core.server(server).member);
-            let occupant = replicas.transport().at(server).filter(|_| is_member);
-            let service = occupant.map(|occupant| occupant.service);
+            let occupant = replicas.transport().places.at(server).filter(|_| is_member);
+            let service = occupant.map(|occupant| occupant.server);
             let health = Arc::clone(&health);
             async move { health.check(service).await }
         };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use curtail_kernel::{ConfigError, Server, ServerId, Topology};
 
 use crate::membership::{Discovery, PLACES};
-use crate::transport::Occupant;
+use curtail_runtime::Occupant;
 
 /// The reason why a service cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -105,7 +105,7 @@ impl<S: Replica<R>, R: Send + 'static> Shard<S, R> {
         let (cell, replicas) = (self.cell(), self.cell().transport());
         let ids = cell.look(|core| core.servers_of(self.place().group).to_vec());
         let state = |id| {
-            let name = replicas.name(id)?;
+            let name = replicas.places.name(id)?;
             let view = Some(cell.look(|core| core.server(id))).filter(|view| view.member)?;
             let (up, outstanding, limit) = (view.up, view.outstanding, view.limit);
             Some(ServerState { name, up, outstanding, limit })
@@ -224,7 +224,7 @@ impl<S: Replica<R, Error: Into<BoxError>>, R: Send + 'static> Future for Answeri
         let shard = Arc::clone(&self.shard.place().name);
         let mut failed = Error::of(&error, shard);
         if let QueryError::Failed { last: Some(copy), .. } = error {
-            let name = self.shard.cell().transport().name(copy.server);
+            let name = self.shard.cell().transport().places.name(copy.server);
             failed = failed.failed_copy(copy, name.unwrap_or_else(|| "(removed)".into()));
         }
         Poll::Ready(Err(self.returning(failed)))

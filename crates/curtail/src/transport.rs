@@ -1,15 +1,14 @@
 //! Sends copies through tower services, one per server.
 //!
-//! A server has a place, which its cell knows by its number. Another server can take the place when
-//! the first has left. Cost per copy: two uncontended locks, a clone of the service, and a box for
+//! Cost per copy: two uncontended locks, a clone of the service, and a box for
 //! its future.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use curtail_kernel::{Fault, Feedback, Outcome, ServerId};
-use curtail_runtime::{CopyContext, Failure, Head, PushBack, Transport};
+use curtail_runtime::{CopyContext, Failure, Head, Occupant, Places, PushBack, Transport};
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 use tower::{Service, ServiceExt as _};
@@ -150,23 +149,9 @@ pub(crate) struct Received<T, E> {
     pub(crate) server: Arc<str>,
 }
 
-/// A server.
-pub(crate) struct Occupant<S> {
-    pub(crate) name: Arc<str>,
-    pub(crate) service: S,
-}
-
-impl<N: Into<Arc<str>>, S> From<(N, S)> for Occupant<S> {
-    fn from((name, service): (N, S)) -> Self {
-        Self { name: name.into(), service }
-    }
-}
-
 /// The servers of a cell, by their places.
 pub(crate) struct Replicas<S: Replica<R>, R> {
-    places: Arc<[Mutex<Option<Occupant<S>>>]>,
-    /// Locked while a server joins or leaves.
-    change: Arc<Mutex<()>>,
+    pub(crate) places: Arc<Places<S>>,
     handlers: Arc<Handlers<S, R>>,
 }
 
@@ -175,49 +160,12 @@ impl<S: Replica<R>, R: Send + 'static> Replicas<S, R> {
         occupants: impl IntoIterator<Item = Option<Occupant<S>>>,
         handlers: Arc<Handlers<S, R>>,
     ) -> Self {
-        let places = occupants.into_iter().map(Mutex::new).collect();
-        Self { places, change: Arc::default(), handlers }
+        Self { places: Arc::new(Places::new(occupants)), handlers }
     }
 
     /// Returns the same servers.
     pub(crate) fn share(&self) -> Self {
-        let Self { places, change, handlers } = self;
-        let (places, change) = (Arc::clone(places), Arc::clone(change));
-        Self { places, change, handlers: Arc::clone(handlers) }
-    }
-
-    /// Returns the server at a place. `None` if the place is free.
-    pub(crate) fn at(&self, server: ServerId) -> Option<Occupant<S>> {
-        let place = self.places.get(server.index())?;
-        let occupant = place.lock().unwrap_or_else(PoisonError::into_inner);
-        occupant.as_ref().map(|Occupant { name, service }| Occupant {
-            name: Arc::clone(name),
-            service: service.clone(),
-        })
-    }
-
-    /// Returns the name of the server at a place.
-    pub(crate) fn name(&self, server: ServerId) -> Option<Arc<str>> {
-        let place = self.places.get(server.index())?;
-        let occupant = place.lock().unwrap_or_else(PoisonError::into_inner);
-        occupant.as_ref().map(|occupant| Arc::clone(&occupant.name))
-    }
-
-    /// Lets only the caller change who is at which place.
-    pub(crate) fn change(&self) -> MutexGuard<'_, ()> {
-        self.change.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Puts a server at a place.
-    pub(crate) fn occupy(&self, server: ServerId, by: Occupant<S>) {
-        let Some(place) = self.places.get(server.index()) else { return };
-        let before = place.lock().unwrap_or_else(PoisonError::into_inner).replace(by);
-        // It may do anything when it is dropped, so the place is not locked.
-        drop(before);
-    }
-
-    pub(crate) fn places(&self) -> usize {
-        self.places.len()
+        Self { places: Arc::clone(&self.places), handlers: Arc::clone(&self.handlers) }
     }
 }
 
@@ -231,7 +179,7 @@ impl<S: Replica<R>, R: Send + 'static> Replicas<S, R> {
         parcel: &Parcel<R>,
         copy: CopyContext,
     ) -> Result<Head<Reply<S, R>>, Failure> {
-        let Occupant { name: server, mut service } = to;
+        let Occupant { name: server, server: mut service } = to;
         let handlers = &*self.handlers;
         // Nothing was sent yet, so even a request that is sent once may go to another server.
         match timeout(handlers.ready_timeout, service.ready()).await {
@@ -277,13 +225,13 @@ impl<S: Replica<R>, R: Send + 'static> Transport for Replicas<S, R> {
         copy: CopyContext,
     ) -> Result<Head<Self::Response>, Failure> {
         let gone = Failure::ConnectFailed(std::io::ErrorKind::NotFound);
-        let occupant = self.at(server).ok_or(gone)?;
+        let occupant = self.places.at(server).ok_or(gone)?;
         request.caller.run(self.call(occupant, &request.parcel, copy)).await
     }
 
     async fn probe(&self, server: ServerId) -> Option<(u32, u64)> {
         let probe = self.handlers.probe.as_ref()?;
-        let Load { in_flight, latency } = probe(self.at(server)?.service).await?;
+        let Load { in_flight, latency } = probe(self.places.at(server)?.server).await?;
         Some((in_flight, u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX)))
     }
 }

@@ -80,7 +80,7 @@ pub(crate) struct Named<S: Replica<R>, R> {
 
 impl<S: Replica<R>, R: Send + 'static> Named<S, R> {
     fn server(&self, server: ServerId) -> Arc<str> {
-        self.replicas.name(server).unwrap_or_else(|| "(removed)".into())
+        self.replicas.places.name(server).unwrap_or_else(|| "(removed)".into())
     }
 
     fn copy(&self, info: CopyInfo, with: impl FnOnce(&dyn Observer, Copy<'_>)) {
