@@ -31,6 +31,8 @@ pub(crate) struct Copy<T: Transport> {
     phase: Mutex<Phase<T::Response>>,
     /// Whether the copy must stop.
     must_stop: AtomicBool,
+    /// Whether it stops only together with its query.
+    is_bound: AtomicBool,
     /// The task of a copy that outlived its query.
     task: Mutex<Option<Waker>>,
 }
@@ -58,7 +60,8 @@ pub(crate) enum Step<R> {
 impl<T: Transport> Copy<T> {
     pub(crate) fn new(id: CopyId, info: CopyInfo, attempt: u32) -> Self {
         let (phase, task) = (Mutex::new(Phase::Unsent), Mutex::default());
-        Self { id, info, attempt, phase, must_stop: AtomicBool::new(false), task }
+        let (must_stop, is_bound) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { id, info, attempt, phase, must_stop, is_bound, task }
     }
 
     pub(crate) fn id(&self) -> CopyId {
@@ -101,15 +104,33 @@ impl<T: Transport> Copy<T> {
         *self.lock() = Phase::Tail(outcome, tail);
     }
 
+    /// From now on, the copy stops only together with its query.
+    pub(crate) fn bind(&self) {
+        self.is_bound.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_bound(&self) -> bool {
+        self.is_bound.load(Ordering::SeqCst)
+    }
+
+    /// The query has ended. Returns whether the copy should have stopped before.
+    pub(crate) fn unbind(&self) -> bool {
+        self.is_bound.swap(false, Ordering::SeqCst) && self.must_stop.load(Ordering::SeqCst)
+    }
+
     /// Sets the task that is resumed when the copy is stopped.
     pub(crate) fn set_task(&self, task: &Waker) {
         waker::set(&mut self.task.lock().unwrap_or_else(PoisonError::into_inner), task);
     }
 
     /// Stops the copy, which closes its connection. Returns whether the caller must report the end:
-    /// the copy may have ended before, and a poll that is running right now reports the end itself.
+    /// the copy may have ended before, it may be bound to its query, and a poll that is running
+    /// right now reports the end itself.
     pub(crate) fn stop(&self) -> bool {
         self.must_stop.store(true, Ordering::SeqCst);
+        if self.is_bound() {
+            return false;
+        }
         let taken = match self.phase.try_lock() {
             Ok(mut phase) => std::mem::replace(&mut *phase, Phase::Over),
             Err(TryLockError::Poisoned(phase)) => {

@@ -213,7 +213,8 @@ impl<T: Transport> Inner<T> {
         own: Option<QueryKey>,
     ) -> Option<Mail<T>> {
         let mut state = self.lock();
-        if state.copies.get(copy).is_none_or(|flight| flight.is_stopping()) {
+        let ends = |flight: &mut Flight<T>| flight.is_stopping() && !flight.copy.is_bound();
+        if state.copies.get(copy).is_none_or(ends) {
             return None;
         }
         let response = Some(response);
@@ -586,5 +587,11 @@ impl<T: Transport> Listener for Inner<T> {
 
     fn began(&self, copy: CopyId) {
         self.feed(&Event::Started { copy });
+    }
+
+    fn bind(&self, copy: CopyId) {
+        if let Some(flight) = self.lock().copies.get(copy) {
+            flight.copy.bind();
+        }
     }
 }

@@ -66,6 +66,9 @@ impl<T: Transport> Reply<T> {
         for copy in unsent {
             drive::stop(&self.inner, &copy);
         }
+        for copy in self.copies.iter().filter(|copy| copy.unbind()) {
+            drive::stop(&self.inner, copy);
+        }
         if !self.copies.is_empty() {
             drive::detach(&self.inner, std::mem::take(&mut self.copies));
         }

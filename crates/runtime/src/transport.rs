@@ -68,6 +68,7 @@ pub(crate) trait Listener: Send + Sync {
     fn unwanted(&self, copy: CopyId);
     fn progress(&self, copy: CopyId);
     fn began(&self, copy: CopyId);
+    fn bind(&self, copy: CopyId);
 }
 
 /// A copy, for its transport: what is known about it, and where to report what happens to it.
@@ -137,6 +138,14 @@ impl CopyContext {
     pub fn began(&self) {
         if let Some(cell) = self.cell.upgrade() {
             cell.began(self.copy);
+        }
+    }
+
+    /// Reports that the copy can be stopped only together with its query. If it must stop while
+    /// another copy of the query goes on, it runs on and keeps its slot, until it or the query ends.
+    pub fn stops_with_query(&self) {
+        if let Some(cell) = self.cell.upgrade() {
+            cell.bind(self.copy);
         }
     }
 

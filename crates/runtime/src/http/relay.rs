@@ -199,6 +199,7 @@ mod tests {
         fn unwanted(&self, _: CopyId) {}
 
         fn began(&self, _: CopyId) {}
+        fn bind(&self, _: CopyId) {}
 
         fn progress(&self, _: CopyId) {
             self.0.fetch_add(1, Ordering::Relaxed);
