@@ -10,6 +10,7 @@ mod agent;
 mod args;
 mod child;
 mod demo;
+mod envoy;
 mod exit;
 mod files;
 mod graph;
@@ -73,6 +74,7 @@ enum Verb {
     Graph(graph::Args),
     Model(model::Args),
     Proxy(proxy::Args),
+    Envoy(envoy::Args),
     Stage(stage::Args),
     Load(load::Args),
     Agent(agent::Args),
@@ -93,6 +95,7 @@ fn main() -> ExitCode {
     files::allow_many();
     let done = match args.verb {
         Verb::Proxy(args) => proxy::run(&args),
+        Verb::Envoy(args) => envoy::run(&args),
         Verb::Stage(args) => stage::run(&args),
         Verb::Load(args) => load::run(&args),
         Verb::Agent(args) => agent::run(&args),

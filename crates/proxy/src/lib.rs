@@ -9,6 +9,8 @@ mod admin;
 mod certificates;
 pub mod config;
 mod cost;
+pub mod embedded;
+pub mod envoy;
 mod log_limit;
 mod metrics;
 mod normalize;

@@ -47,7 +47,7 @@ use serde_json::Value;
 pub(crate) use cells::CellConfig;
 pub use curtail_config::{ConfigError, ConfigErrors};
 pub use model::{Config, Log, LogFormat, LogLevel};
-pub(crate) use model::{Flow, FlowRole, Key, Route, Service, ShardBy, Throttle};
+pub(crate) use model::{Flow, FlowRole, Key, Route, Service, Shard, ShardBy, Throttle};
 
 /// Reads and checks a configuration file.
 ///
