@@ -30,7 +30,7 @@ const DENY: &str =
 const FUZZED: &str = "binary:: wire:: duration:: parse:: requests:: responses:: bodies:: \
     config:: histogram_log any_text:: frame:: trace:: session:: processors:: query report:: \
     load_report:: metadata:: lines:: relayed:: addresses:: proxy:: http2:: agents::message:: \
-    results::record:: normalize:: grpc::timeout::";
+    results::record:: normalize:: grpc::timeout:: embedded::";
 /// The kernel makes decisions and does nothing else. It compiles without the standard library, which
 /// contains all clocks, threads and unordered maps, and tidy checks that nothing brings it back. It
 /// depends only on random number generators.

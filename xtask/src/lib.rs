@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cargo;
+pub mod envoy;
 pub mod needs;
 pub mod page;
 pub mod process;

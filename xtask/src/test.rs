@@ -5,13 +5,15 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use xtask::cargo;
+use xtask::{cargo, envoy};
 
 /// The commands that run all tests. Cargo runs one binary at a time, because timing tests suffer
 /// when other tests use the processors. Documentation tests need a separate command. The output of
 /// tests that pass is shown, because they print `SKIPPED` and the reason if the machine lacks
 /// something.
-const ALL: [&[&str]; 2] = [
+const ALL: [&[&str]; 3] = [
+    // The library that tests load into Envoy.
+    &["build", "--workspace", LIBRARY, "--lib"],
     &["test", "--workspace", LIBRARY, "--doc", "--no-fail-fast"],
     &["test", "--workspace", LIBRARY, "--all-targets", "--no-fail-fast", "--", "--show-output"],
 ];
@@ -57,11 +59,13 @@ impl fmt::Display for Tally {
 /// did not compile.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let program = cargo::target_folder(root)?.join("debug/curtail");
+    let stock = envoy::program(root)?;
     let (mut succeeded, mut tally) = (true, Tally::default());
     for args in ALL {
         let mut command = cargo::command(root, args);
         // Cargo builds all programs before it runs a test.
         command.env("CURTAIL", &program);
+        command.envs(stock.as_ref().map(|stock| (envoy::ENVOY, stock)));
         let status = cargo::follow(&mut command, &mut std::io::stdout(), |line| tally.read(line))?;
         succeeded &= status.success();
     }
