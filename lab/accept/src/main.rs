@@ -10,6 +10,7 @@ mod c3;
 mod cassandra;
 mod das;
 mod decide;
+mod envoy;
 mod figures;
 mod flow;
 mod install;
@@ -86,6 +87,8 @@ enum Capability {
     Wire,
     /// The library over any tower services, and policies of one's own
     Library,
+    /// Curtail inside Envoy, as a dynamic module
+    Envoy,
 }
 
 /// The comparisons.
@@ -140,6 +143,7 @@ const FILES: &[(&str, &[Line])] = &[
     ("profile", profile::LINES),
     ("wire", wire::LINES),
     ("library", library::LINES),
+    ("envoy", envoy::LINES),
     ("bench", bench::LINES),
 ];
 

@@ -36,6 +36,14 @@ pub(crate) const ENVOY: Proxy = Proxy {
     config: "envoy.yaml",
 };
 
+/// Curtail inside Envoy.
+pub(crate) const MODULE: Proxy = Proxy {
+    name: "module",
+    need: "pip:envoy",
+    command: "sh lab/accept/files/module.sh @curtail @module @envoy",
+    config: "curtail.toml",
+};
+
 pub(crate) const NGINX: Proxy = Proxy {
     name: "nginx",
     need: "apt:nginx",

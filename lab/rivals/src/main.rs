@@ -1,5 +1,5 @@
 //! Measures `curtail proxy` and other products that hedge, live and side by side. The products are
-//! Envoy, failsafe-go and hedgedhttp.
+//! Envoy, with its own hedge or with Curtail as a module, failsafe-go and hedgedhttp.
 //!
 //! Each contender is a reverse proxy in front of the same four leaves. A leaf serves one query at a
 //! time, first come, first served, and stops a query whose connection closes. `curtail load` sends
@@ -33,6 +33,11 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<()> {
     ensure!(args.starts > 0 && args.cold > 0, "--starts and --cold: must be at least 1");
+    let is_equal = |count: usize| args.proxies > 0 && count.is_multiple_of(args.proxies);
+    ensure!(
+        [args.cold, args.warm].into_iter().all(is_equal),
+        "--proxies: must divide --cold and --warm"
+    );
     std::fs::create_dir_all(&args.dir)?;
     let rows = rounds::measure(args, &contender::Programs::find(args)?)?;
     let table = rounds::table(&rows);

@@ -8,6 +8,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -19,12 +20,10 @@ use serde::Serialize;
 use serde_json::Value;
 use xtask::process::{Process, get};
 
-use crate::args::Args;
+use crate::args::{Args, Service};
 use crate::contender::{Programs, command};
 
 const LEAVES: u32 = 4;
-/// A leaf's service time, and its hiccups, which the copies of a query do not share.
-const SERVICE: [&str; 4] = ["--service-time", "lognormal:10ms:0.05", "--hiccup", "0.02:200ms"];
 /// A request that has no response after this time has failed, and this time counts as its latency.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum number of times that a turn is repeated because the load generator fell behind.
@@ -47,6 +46,16 @@ struct Turn {
     is_valid: bool,
     /// Whether the load is invalid only because the load generator fell behind.
     fell_behind: bool,
+}
+
+impl Service {
+    /// Options of a leaf. The copies of a query share its service time, but not its hiccups.
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Self::Hiccups => &["--service-time", "lognormal:10ms:0.05", "--hiccup", "0.02:200ms"],
+            Self::Exponential => &["--service-time", "exp:10ms"],
+        }
+    }
 }
 
 /// Percentiles in ms. `None` without requests.
@@ -77,6 +86,9 @@ pub(crate) struct Row {
     name: String,
     cold: Percentiles,
     warm: Percentiles,
+    /// The 99th percentile of the later requests of each start, which are comparable with those of
+    /// other contenders in the same round.
+    warm_p99_ms: Vec<Option<f64>>,
     copies_per_request: f64,
     /// Requests per second, as the mean over all starts.
     achieved: f64,
@@ -100,6 +112,7 @@ impl Row {
             name: name.to_owned(),
             cold: Percentiles::of(&cold),
             warm: Percentiles::of(&[&warm]),
+            warm_p99_ms: turns.iter().map(|turn| Percentiles::of(&[&turn.warm]).p99_ms).collect(),
             copies_per_request: mean(|turn| turn.copies_per_request),
             achieved: mean(|turn| turn.achieved),
             errors: turns.iter().map(|turn| turn.errors).sum(),
@@ -155,26 +168,35 @@ pub(crate) fn measure(args: &Args, programs: &Programs<'_>) -> Result<Vec<Row>> 
 fn turn(args: &Args, programs: &Programs<'_>, name: &str, of: Conditions) -> Result<Turn> {
     let leaves: Vec<_> = (0..LEAVES).map(|at| leaf(args, of, at)).collect::<Result<_>>()?;
     let addresses: Vec<SocketAddr> = leaves.iter().map(|(_, address)| *address).collect();
-    let (_contender, address) = programs.start(name, &addresses)?;
+    let start = |at| programs.start(name, at, &addresses);
+    let fronts: Vec<_> = (0..args.proxies).map(start).collect::<Result<_>>()?;
     thread::sleep(SETTLE);
-    let report = load(args, address, of)?;
+    let loads = fronts.iter().enumerate().map(|(at, (_, address))| load(args, *address, of, at));
+    // The loads run at the same time, so all are started before the first one is awaited.
+    let loads: Vec<Process> = loads.collect::<Result<_>>()?;
+    let reports = loads.into_iter().map(Process::document).collect::<Result<Vec<Value>>>()?;
     let (mut cold, mut warm, mut errors) = (histogram(), histogram(), 0);
-    let samples = samples(args)?;
-    ensure!(samples.len() == args.cold + args.warm, "{} samples", samples.len());
-    for (number, latency_ns) in samples.iter().enumerate() {
-        let of = if number < args.cold { &mut cold } else { &mut warm };
-        errors += usize::from(latency_ns.is_none());
-        of.record(latency_ns.unwrap_or(TIMEOUT.as_nanos() as u64))?;
+    for at in 0..args.proxies {
+        let samples = samples(args, at)?;
+        let count = (args.cold + args.warm) / args.proxies;
+        ensure!(samples.len() == count, "{} samples", samples.len());
+        for (number, latency_ns) in samples.iter().enumerate() {
+            let of = if number < args.cold / args.proxies { &mut cold } else { &mut warm };
+            errors += usize::from(latency_ns.is_none());
+            of.record(latency_ns.unwrap_or(TIMEOUT.as_nanos() as u64))?;
+        }
     }
     let copies = addresses.iter().map(|leaf| copies(*leaf)).sum::<Result<u64>>()?;
-    let reasons = report["invalid_because"].as_array().map_or(&[][..], Vec::as_slice);
+    let achieved = reports.iter().map(|report| report["achieved_rate"].as_f64());
+    let reasons = reports.iter().filter_map(|report| report["invalid_because"].as_array());
+    let reasons: Vec<&Value> = reasons.flatten().collect();
     Ok(Turn {
         cold,
         warm,
-        copies_per_request: copies as f64 / samples.len() as f64,
-        achieved: report["achieved_rate"].as_f64().context("no achieved rate")?,
+        copies_per_request: copies as f64 / (args.cold + args.warm) as f64,
+        achieved: achieved.sum::<Option<f64>>().context("no achieved rate")?,
         errors,
-        is_valid: report["valid"] == true,
+        is_valid: reports.iter().all(|report| report["valid"] == true),
         fell_behind: !reasons.is_empty() && reasons.iter().all(|of| of["kind"] == "fell_behind"),
     })
 }
@@ -184,32 +206,45 @@ fn turn(args: &Args, programs: &Programs<'_>, name: &str, of: Conditions) -> Res
 fn leaf(args: &Args, of: Conditions, at: u32) -> Result<(Process, SocketAddr)> {
     let mut command = command(&args.curtail);
     command.args(["leaf", "--listen", "127.0.0.1:0", "--honor-cancel", "--queue", "4096"]);
-    command.args(SERVICE).args(["--replica", &at.to_string(), "--seed", &of.seed.to_string()]);
+    command.args(args.service.options()).args([
+        "--replica",
+        &at.to_string(),
+        "--seed",
+        &of.seed.to_string(),
+    ]);
     let mut leaf = Process::start(&format!("leaf{at}"), command, &args.dir)?;
     let address = leaf.announced()?[0];
     Ok((leaf, address))
 }
 
-fn load(args: &Args, to: SocketAddr, of: Conditions) -> Result<Value> {
-    let count = args.cold + args.warm;
-    let file = args.dir.join("queries.txt");
+/// Starts the load of one process of a contender.
+fn load(args: &Args, to: SocketAddr, of: Conditions, at: usize) -> Result<Process> {
+    let count = (args.cold + args.warm) / args.proxies;
+    let rate = f64::from(of.rate) / args.proxies as f64;
+    let seed = of.seed * args.proxies + at;
+    let file = args.dir.join(format!("queries{at}.txt"));
     let mut queries = String::new();
-    for at in 0..count {
-        writeln!(queries, "/search?q=hedge&n={}.{at}", of.seed)?;
+    for number in 0..count {
+        writeln!(queries, "/search?q=hedge&n={seed}.{number}")?;
     }
     fs::write(&file, queries)?;
     let mut command = command(&args.curtail);
     command.args(["load", &format!("http://{to}"), "--arrivals", "poisson", "--json", "--force"]);
-    command.args(["--connections", "1024", "--samples", "csv", "--out"]).arg(args.dir.join("load"));
-    command.args(["--rate", &of.rate.to_string(), "--requests", &count.to_string()]);
-    command.args(["--seed", &of.seed.to_string(), "--queries"]).arg(file);
+    command.args(["--connections", "1024", "--samples", "csv", "--out"]).arg(out(args, at));
+    command.args(["--rate", &rate.to_string(), "--requests", &count.to_string()]);
+    command.args(["--seed", &seed.to_string(), "--queries"]).arg(file);
     command.args(["--timeout", &format!("{}s", TIMEOUT.as_secs())]);
-    Process::start("load", command, &args.dir)?.document()
+    Process::start(&format!("load{at}"), command, &args.dir)
+}
+
+/// Returns the folder for the results of a load.
+fn out(args: &Args, at: usize) -> PathBuf {
+    args.dir.join(format!("load{at}"))
 }
 
 /// Returns the latencies in ns, in the order of the intended times. `None` for a failed request.
-fn samples(args: &Args) -> Result<Vec<Option<u64>>> {
-    let file = args.dir.join("load/samples.csv");
+fn samples(args: &Args, at: usize) -> Result<Vec<Option<u64>>> {
+    let file = out(args, at).join("samples.csv");
     let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     let mut lines = text.lines();
     let header: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
@@ -286,6 +321,8 @@ mod tests {
         assert_eq!(whole(&row.cold), [Some(50.0), Some(99.0), Some(100.0)]);
         assert_eq!(whole(&row.warm), [Some(2.0), Some(3.0), Some(3.0)]);
         assert_eq!((row.errors, row.invalid), (3, 3));
+        let each: Vec<_> = row.warm_p99_ms.iter().map(|ms| ms.map(f64::round)).collect();
+        assert_eq!(each, [Some(2.0), Some(3.0), None], "those of each start on their own");
         let table = table(&[row, Row::new(230, "rescue", &[&turn([5], &[])])]);
         assert!(
             table.ends_with("-       -       -   1.500     119.0       1      1/1\n"),

@@ -5,7 +5,7 @@ mod proxies;
 mod train;
 
 pub(crate) use kernel::{BOUND_1, GROWTH_2, LEARNED_10, SIM_4, SIM_5};
-pub(crate) use proxies::PROXY_7;
+pub(crate) use proxies::{Cost, PROXY_7};
 
 use crate::line::Line;
 

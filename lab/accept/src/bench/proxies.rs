@@ -103,7 +103,8 @@ impl Load {
             lab.server(format!("{leaf} --tied-to-stdin --replica {replica}"))?.announced()
         };
         let leaves = [leaf(0)?, leaf(1)?];
-        let front = start(lab, proxy, "", &leaves, "1")?;
+        let values = [("policy", "psq"), ("slots", "1")];
+        let front = start(lab, proxy, "", &leaves, values)?;
         let [before, leaf_before] = [front.cpu_ns()?, leaves[0].cpu_ns()?];
         let run = lab.run(format!(
             "@curtail load http://{} --rate {rate} --seed 42{round} --connections 1024 \
@@ -118,15 +119,15 @@ impl Load {
     }
 }
 
-/// Starts a proxy in front of two servers.
+/// Starts a proxy in front of two servers. `values` are the policy and the slots.
 fn start(
     lab: &Lab<'_>,
     proxy: Proxy,
     pin: &str,
     servers: &[Server; 2],
-    slots: &str,
+    values: [(&str, &str); 2],
 ) -> Result<Server> {
-    let values = [("policy", "psq"), ("slots", slots), ("more", ""), ("selection", "FULL_SCAN")];
+    let values = [&values[..], &[("more", ""), ("selection", "FULL_SCAN")]].concat();
     proxy.start(lab, pin, "", &servers.each_ref(), &values)?.ready("/health")
 }
 
@@ -189,42 +190,50 @@ fn proxy(lab: &mut Lab<'_>) -> Result<()> {
 
 /// What the requests of a closed loop cost. The server counts if there is a proxy.
 #[derive(Default)]
-struct Cost {
-    per_second: f64,
-    proxy_ns: f64,
+pub(crate) struct Cost {
+    pub(crate) per_second: f64,
+    pub(crate) proxy_ns: f64,
     backend_ns: f64,
 }
 
-/// Measures the cost of a request if there is nothing to decide: a fast server with tiny responses,
-/// and 16 connections, each of which sends its next request as soon as it has a response. The
-/// results have no bounds. The proxy has its own core. The server and the clients share another
-/// one.
+impl Cost {
+    /// Measures the cost of a request if there is nothing to decide: a fast server with tiny
+    /// responses, and 16 connections, each of which sends its next request as soon as it has a
+    /// response. The proxy has its own core. The server and the clients share another one.
+    pub(crate) fn measure(lab: &Lab<'_>, proxy: Option<Proxy>, policy: &str) -> Result<Self> {
+        let span = lab.number("span", 5.0, 5.0)?;
+        let backend = |file: &str| {
+            let nginx = lab.server("taskset -c 0 nginx -p {folder} -e stderr -c")?;
+            nginx.config(file, &[])?.listening()?.ready("/")
+        };
+        let wrk = |server: &Server| -> Result<f64> {
+            let target = format!("http://{}/", server.address);
+            let wrk = lab.run(format!("taskset -c 0 wrk -t1 -c16 -d{span}s {target}"));
+            Ok(first_numbers(&wrk.lines("Requests/sec:")?).first().copied().unwrap_or(f64::NAN))
+        };
+        let Some(proxy) = proxy else {
+            let per_second = wrk(&backend("nginx-backend.conf")?)?;
+            return Ok(Self { per_second, ..Self::default() });
+        };
+        let backends = [backend("nginx-backend.conf")?, backend("nginx-backend2.conf")?];
+        let values = [("policy", policy), ("slots", "16")];
+        let front = start(lab, proxy, "taskset -c 1", &backends, values)?;
+        let [before, backend_before] = [front.cpu_ns()?, backends[0].cpu_ns()?];
+        let per_second = wrk(&front)?;
+        let requests = per_second * span;
+        let proxy_ns = (front.cpu_ns()? - before) / requests;
+        let backend_ns = (backends[0].cpu_ns()? - backend_before) / requests;
+        Ok(Self { per_second, proxy_ns, backend_ns })
+    }
+}
+
+/// Measures the cost of a request through each proxy. The results have no bounds.
 fn saturate(lab: &mut Lab<'_>) -> Result<()> {
-    let span = lab.number("span", 5.0, 5.0)?;
-    let backend = |file: &str| {
-        let nginx = lab.server("taskset -c 0 nginx -p {folder} -e stderr -c")?;
-        nginx.config(file, &[])?.listening()?.ready("/")
-    };
-    let wrk = |server: &Server| -> Result<f64> {
-        let target = format!("http://{}/", server.address);
-        let wrk = lab.run(format!("taskset -c 0 wrk -t1 -c16 -d{span}s {target}"));
-        Ok(first_numbers(&wrk.lines("Requests/sec:")?).first().copied().unwrap_or(f64::NAN))
-    };
     let all = Contender::all(lab, [CURTAIL, HAPROXY, ENVOY, NGINX]);
     // The last side has no proxy.
     let turn = |side: usize, _| match all.get(side) {
-        None => Ok(Cost { per_second: wrk(&backend("nginx-backend.conf")?)?, ..Cost::default() }),
         Some(Contender { missing: Some(_), .. }) => Ok(Cost::default()),
-        Some(Contender { proxy, .. }) => {
-            let backends = [backend("nginx-backend.conf")?, backend("nginx-backend2.conf")?];
-            let front = start(lab, *proxy, "taskset -c 1", &backends, "16")?;
-            let [before, backend_before] = [front.cpu_ns()?, backends[0].cpu_ns()?];
-            let per_second = wrk(&front)?;
-            let requests = per_second * span;
-            let proxy_ns = (front.cpu_ns()? - before) / requests;
-            let backend_ns = (backends[0].cpu_ns()? - backend_before) / requests;
-            Ok(Cost { per_second, proxy_ns, backend_ns })
-        }
+        contender => Cost::measure(lab, contender.map(|of| of.proxy), "psq"),
     };
     let found = lab.rounds(all.len() + 1, lab.number("rounds", 5, 1)?, turn, |_| true)?;
     let figures = |side: usize, figure: fn(&Cost) -> f64| -> Vec<f64> {
