@@ -5,8 +5,7 @@ use crate::envoy::{self, service, until};
 use crate::leaf::{Act, Leaf};
 
 const POLICY: &str = "policy = \"delayed:20ms:cc+round-robin\"\nhedge_budget = 1.0\ncancel = \"reset\"\n\
-                      idempotent_methods = [\"GET\", \"PUT\"]\nresponse_buffer = \"64KiB\"\n\
-                      timeout = \"40s\"\nattempt_timeout = \"20s\"";
+                      idempotent_methods = [\"GET\", \"PUT\"]\nresponse_buffer = \"64KiB\"";
 
 fn bytes(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at % 251) as u8).collect()

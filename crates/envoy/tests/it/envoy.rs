@@ -71,11 +71,16 @@ pub(crate) fn config(services: &str) -> Value {
     converted.unwrap_or_else(|error| panic!("{error}")).text
 }
 
-/// Returns a service with one shard. `lines` has further keys.
+/// Returns a service with one shard. `lines` has further keys. Unless they have timeouts, those are
+/// longer than a busy machine pauses.
 pub(crate) fn service(lines: &str, replicas: &[SocketAddr]) -> String {
     let replicas: Vec<String> = replicas.iter().map(ToString::to_string).collect();
+    let timeouts = match lines.contains("timeout") {
+        true => "",
+        false => "timeout = \"40s\"\nattempt_timeout = \"20s\"",
+    };
     format!(
-        "[[service]]\nname = \"leaf\"\nhealth = false\n{lines}\n\
+        "[[service]]\nname = \"leaf\"\nhealth = false\n{timeouts}\n{lines}\n\
          [[service.shard]]\nname = \"0\"\nreplicas = {replicas:?}\n"
     )
 }
