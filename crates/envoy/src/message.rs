@@ -59,14 +59,14 @@ impl Message {
 }
 
 /// The failure that Envoy's router describes, in a response of its own or in the details of one.
-pub(crate) fn failure(said: &[u8]) -> Failure {
-    let says = |part: &str| said.windows(part.len()).any(|window| window == part.as_bytes());
+pub(crate) fn failure(details: &[u8]) -> Failure {
+    let has = |part: &str| details.windows(part.len()).any(|window| window == part.as_bytes());
     let unsent = ["connection failure", "connection_failure", "no healthy upstream"];
     let unsent = unsent.into_iter().chain(["no_healthy_upstream", "connection_timeout"]);
-    if unsent.into_iter().any(says) {
+    if unsent.into_iter().any(has) {
         return Failure::ConnectFailed(std::io::ErrorKind::ConnectionRefused);
     }
-    if says("overflow") {
+    if has("overflow") {
         return Failure::Resources(std::io::ErrorKind::QuotaExceeded);
     }
     Failure::Reset
@@ -77,7 +77,7 @@ pub(crate) fn number<N: std::str::FromStr>(value: &[u8]) -> Option<N> {
     std::str::from_utf8(value).ok()?.trim().parse().ok()
 }
 
-/// What the head of a response says to the kernel.
+/// What the head of a response means to the kernel.
 #[derive(Clone, Copy)]
 pub(crate) struct Verdict {
     pub(crate) outcome: Outcome,

@@ -11,7 +11,7 @@ use curtail_runtime::{CopyEnd, CopyInfo, EjectionCause, Observer, QueryError};
 
 use crate::abi::OpenDesk;
 
-/// The labels of all statistics. `kind` says how, why or what.
+/// The labels of all statistics. `kind` is a reason, a role or an outcome.
 pub(crate) const LABELS: [&str; 4] = ["service", "shard", "policy", "kind"];
 
 /// The counters, in the order of [`Counter`].

@@ -151,7 +151,7 @@ impl Embedded {
         self.service().settings.response_buffer
     }
 
-    /// Whether the metadata of a request says where its response came from: `debug_headers`.
+    /// Whether the metadata of a request states where its response came from: `debug_headers`.
     pub fn notes(&self) -> bool {
         self.service().debug_headers
     }
@@ -176,12 +176,12 @@ impl Embedded {
         let target =
             routed.map_err(|why| Unroutable { status: why.status(), text: why.to_string() })?;
         let hint = self.service().cost_hint.as_deref();
-        let said = hint.and_then(|name| Cost::read(header(name)));
+        let declared = hint.and_then(|name| Cost::read(header(name)));
         Ok(Destination {
             shard: target.shard,
             idempotent: target.idempotent,
             commit: target.commit,
-            cost_hint: said.or(target.cost).map(Cost::hint),
+            cost_hint: declared.or(target.cost).map(Cost::hint),
         })
     }
 }

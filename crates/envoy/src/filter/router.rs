@@ -34,7 +34,7 @@ pub(super) struct Router {
     has_news: bool,
     /// The router has no good response.
     is_lost: bool,
-    /// What the head says.
+    /// What the head means to the kernel.
     verdict: Verdict,
     feedback: Option<Feedback>,
     /// The declared length is short.

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::client;
 
-/// The variable that says where Envoy finds the library.
+/// The variable with the folder of the library.
 pub(crate) const SEARCH_PATH: &str = "ENVOY_DYNAMIC_MODULES_SEARCH_PATH";
 
 /// How long Envoy may take to start, and a condition to hold.
@@ -35,7 +35,7 @@ impl Drop for Envoy {
     }
 }
 
-/// Returns the program, or `None` and says so.
+/// Returns the program. Without it, prints that the test is skipped.
 pub(crate) fn program() -> Option<PathBuf> {
     let program = std::env::var_os("CURTAIL_ENVOY").map(PathBuf::from);
     if program.is_none() {

@@ -1,4 +1,4 @@
-//! Servers that do what a script says.
+//! Servers that follow a script.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -203,7 +203,7 @@ impl Parts {
         self.routes.iter().map(|route| route.text.clone()).collect()
     }
 
-    /// The filter. Its routes say which service it serves.
+    /// The filter. Its routes name the service.
     fn filter(&self) -> Value {
         json!({
             "name": FILTER,
