@@ -31,9 +31,11 @@ struct Probe {
     report: oneshot::Sender<LoadReport>,
 }
 
-thread_local! {
-    /// Probes that have been sent, by Envoy's numbers.
-    static SENT: RefCell<BTreeMap<u64, oneshot::Sender<LoadReport>>> = const { RefCell::new(BTreeMap::new()) };
+/// The errands of a configuration. They end with it.
+#[derive(Default)]
+pub(crate) struct Errands {
+    /// Probes that have been sent, by Envoy's numbers, which are those of the configuration.
+    sent: RefCell<BTreeMap<u64, oneshot::Sender<LoadReport>>>,
 }
 
 /// Whether statistics are to be passed on.
@@ -64,31 +66,33 @@ pub(crate) fn ask(
     Some(reported)
 }
 
-/// Sends the probes. Returns whether statistics are to be passed on. Runs on Envoy's main thread.
-pub(crate) fn run(desk: &OpenDesk<'_>) -> bool {
-    let probes = std::mem::take(&mut *PROBES.lock().unwrap_or_else(PoisonError::into_inner));
-    for Probe { cluster, address, path, report } in probes {
-        let mut fields = [
-            Field::new(":method", "GET"),
-            Field::new(":path", &*path),
-            Field::new(":authority", &*address),
-        ];
-        let send = || desk.send(&cluster.name, &mut fields, TIMEOUT_MS);
-        if let Some(id) = balancer::pinned(&cluster, Arc::clone(&address), send) {
-            SENT.with_borrow_mut(|sent| sent.insert(id, report));
+impl Errands {
+    /// Sends the probes. Returns whether statistics are to be passed on.
+    pub(crate) fn run(&self, desk: &OpenDesk<'_>) -> bool {
+        let probes = std::mem::take(&mut *PROBES.lock().unwrap_or_else(PoisonError::into_inner));
+        for Probe { cluster, address, path, report } in probes {
+            let mut fields = [
+                Field::new(":method", "GET"),
+                Field::new(":path", &*path),
+                Field::new(":authority", &*address),
+            ];
+            let send = || desk.send(&cluster.name, &mut fields, TIMEOUT_MS);
+            if let Some(id) = balancer::pinned(&cluster, Arc::clone(&address), send) {
+                self.sent.borrow_mut().insert(id, report);
+            }
         }
+        IS_DUE.swap(false, Ordering::Relaxed)
     }
-    IS_DUE.swap(false, Ordering::Relaxed)
-}
 
-/// A probe has a response. Without fields, it has none.
-pub(crate) fn answered(id: u64, fields: &[Field<'_>]) {
-    let Some(report) = SENT.with_borrow_mut(|sent| sent.remove(&id)) else { return };
-    let field = fields.iter().find(|field| field.name.bytes() == ORCA.as_bytes());
-    let mut load = LoadReport::default();
-    if let Some(field) = field {
-        load.read_orca(field.value.bytes());
+    /// A probe has a response. Without fields, it has none.
+    pub(crate) fn answered(&self, id: u64, fields: &[Field<'_>]) {
+        let Some(report) = self.sent.borrow_mut().remove(&id) else { return };
+        let field = fields.iter().find(|field| field.name.bytes() == ORCA.as_bytes());
+        let mut load = LoadReport::default();
+        if let Some(field) = field {
+            load.read_orca(field.value.bytes());
+        }
+        // Whoever asked may have given up.
+        let _ = report.send(load);
     }
-    // Whoever asked may have given up.
-    let _ = report.send(load);
 }

@@ -1,6 +1,7 @@
 //! A response that the module keeps until it is complete: that of a duplicate.
 
 use curtail_kernel::{Fault, Outcome, OutcomeTable};
+use curtail_runtime::http::retry_after;
 use curtail_runtime::{Failure, PushBack};
 
 use crate::abi::Field;
@@ -85,13 +86,23 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// `grpc` is the status of a call of gRPC, once it is known.
-    pub(crate) fn of(table: &OutcomeTable, status: Option<u16>, grpc: Option<u16>) -> Self {
-        let by_status = status.map_or(Outcome::Failed(Fault::Malformed), |s| table.status(s));
+    /// `header` returns the value of a field of the head. `grpc` is the status of a call of gRPC,
+    /// once it is known.
+    pub(crate) fn of<'m>(
+        table: &OutcomeTable,
+        header: impl Fn(&str) -> Option<&'m [u8]>,
+        grpc: Option<u16>,
+    ) -> Self {
+        let Some(status) = header(":status").and_then(number) else {
+            return Self { outcome: Outcome::Failed(Fault::Malformed), push_back: None };
+        };
+        let by_status = table.status(status);
         let outcome = match grpc {
             Some(code) if by_status.wins() => table.grpc(code),
             _ => by_status,
         };
-        Self { outcome, push_back: None }
+        let pause = retry_after(status, header("retry-after"));
+        let push_back = pause.filter(|_| outcome == Outcome::Refused).map(PushBack::After);
+        Self { outcome, push_back }
     }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::raw::{self, Field, Object, Slice, Text};
 use super::{BodyStatus, Desk, HeadStatus, HostSet, OpenDesk, Status, Stream, TrailersStatus};
 use crate::balancer::Balancer;
-use crate::errands;
+use crate::errands::{self, Errands};
 use crate::filter::{Filter, Handover};
 use crate::metrics::{COUNTERS, GAUGES, LABELS};
 use crate::module;
@@ -54,6 +54,7 @@ fn named(config: Slice<'_>) -> Option<Named> {
 struct FilterConfig {
     named: Named,
     desk: Arc<Desk>,
+    errands: Errands,
 }
 
 #[unsafe(no_mangle)]
@@ -66,7 +67,7 @@ extern "C" fn envoy_dynamic_module_on_http_filter_config_new(
         let Some(named) = named(config) else { return std::ptr::null_mut() };
         // SAFETY: Envoy creates the configuration.
         let desk = unsafe { Desk::open(envoy, &COUNTERS, &GAUGES, &LABELS) };
-        boxed(FilterConfig { named, desk })
+        boxed(FilterConfig { named, desk, errands: Errands::default() })
     })
 }
 
@@ -84,8 +85,10 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_scheduled(
 ) {
     guard((), || {
         // SAFETY: It is a pointer from `config_new`, and Envoy's main thread calls this hook.
-        let desk = unsafe { OpenDesk::new(&(*config.cast::<FilterConfig>()).desk) };
-        if errands::run(&desk) {
+        let config = unsafe { &*config.cast::<FilterConfig>() };
+        // SAFETY: As above.
+        let desk = unsafe { OpenDesk::new(&config.desk) };
+        if config.errands.run(&desk) {
             service::flush(&desk);
         }
     });
@@ -94,7 +97,7 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_scheduled(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_http_callout_done(
     _: Object,
-    _: Object,
+    config: Object,
     id: u64,
     _: u32,
     fields: *const Field<'_>,
@@ -102,8 +105,11 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_http_callout_don
     _: Object,
     _: usize,
 ) {
-    // SAFETY: Envoy passes as many fields as it counts.
-    guard((), || errands::answered(id, unsafe { slice(fields, count) }));
+    guard((), || {
+        // SAFETY: It is a pointer from `config_new`, and Envoy passes as many fields as it counts.
+        let (config, fields) = unsafe { (&*config.cast::<FilterConfig>(), slice(fields, count)) };
+        config.errands.answered(id, fields);
+    });
 }
 
 /// Whether there has been a configuration of a route. Without one, no request looks for it.

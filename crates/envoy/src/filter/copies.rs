@@ -94,10 +94,10 @@ impl Request {
         if let Some(why) = message.failure() {
             return leg.fail(why, &self.waker);
         }
-        let status = message.header(":status").and_then(number);
         let grpc =
             if self.is_grpc { message.trailer("grpc-status").and_then(number) } else { None };
-        let verdict = Verdict::of(self.service.config.outcomes(), status, grpc);
+        let verdict =
+            Verdict::of(self.service.config.outcomes(), |name| message.header(name), grpc);
         let bytes = message.body.len() as u64;
         let head = Head {
             outcome: verdict.outcome,

@@ -63,7 +63,8 @@ impl Handover {
 impl Request {
     /// Sends a copy in place of the router's, which has failed.
     pub(super) fn retry(&mut self, stream: &mut Stream<'_>, leg: Arc<Leg>) {
-        let husk = Self::new(&self.service, stream, &self.passing);
+        let mut husk = Self::new(&self.service, stream, &self.passing);
+        husk.hook = self.hook;
         let mut request = std::mem::replace(self, husk);
         (request.router, request.hook) = (None, Hook::Other);
         self.hand_over(stream, Handover::Retry(Box::new(request), leg));
@@ -71,12 +72,16 @@ impl Request {
 
     /// Lets Envoy begin the request anew.
     pub(super) fn hand_over(&mut self, stream: &mut Stream<'_>, handover: Handover) {
-        self.passing.set(Passing::Own);
         HANDOVER.set(Some(handover));
         let is_anew = stream.recreate();
+        if is_anew {
+            self.passing.set(Passing::Gone);
+        }
         if Handover::take().is_some() {
             tracing::error!(is_anew, "Envoy did not begin a request anew; it gets what there is");
-            stream.continue_response();
+        }
+        if !is_anew {
+            self.pass(stream);
         }
     }
 }

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::abi::{BodyStatus, Field, HeadStatus, Slice, Stream, TrailersStatus};
+use crate::abi::{BodyStatus, Field, HeadStatus, Slice, Status, Stream, TrailersStatus};
 use crate::balancer;
 use crate::message::OwnField;
 use crate::service::Service;
@@ -56,6 +56,8 @@ enum Passing {
     Router,
     /// A response of this filter, or of another one.
     Own,
+    /// Nothing any more: the request began anew, with another filter.
+    Gone,
 }
 
 /// The filter of a request.
@@ -102,75 +104,70 @@ impl Filter {
         Some(request)
     }
 
-    /// The head of the request.
-    pub(crate) fn request_head(&self, stream: &mut Stream<'_>, end: bool) -> HeadStatus {
+    /// A part of the request has arrived. `act` returns what becomes of it, unless Envoy's router
+    /// has the request.
+    fn request<S: Status>(
+        &self,
+        stream: &mut Stream<'_>,
+        act: impl FnOnce(&mut Request, &mut Stream<'_>) -> S,
+    ) -> S {
         balancer::unpin();
         let mut request = self.request.borrow_mut();
         request.enter(Hook::Request);
-        request.head(stream, end);
+        let waits = act(&mut request, stream);
         drop(request);
         match self.see(stream, Hook::Request, Event::Look) {
-            Some(request) if request.is_with_router() => HeadStatus::Continue,
-            _ => HeadStatus::Stop,
-        }
-    }
-
-    /// A part of the request's body.
-    pub(crate) fn request_body(&self, stream: &mut Stream<'_>, end: bool) -> BodyStatus {
-        balancer::unpin();
-        let mut request = self.request.borrow_mut();
-        request.enter(Hook::Request);
-        let waits = request.body(stream, end);
-        drop(request);
-        match self.see(stream, Hook::Request, Event::Look) {
-            Some(request) if request.is_with_router() => BodyStatus::Continue,
+            Some(request) if request.is_with_router() => S::PASS,
             _ => waits,
         }
     }
 
-    /// The request's trailers.
-    pub(crate) fn request_trailers(&self, stream: &mut Stream<'_>) -> TrailersStatus {
-        balancer::unpin();
-        let mut request = self.request.borrow_mut();
-        request.enter(Hook::Request);
-        request.trailers();
-        drop(request);
-        match self.see(stream, Hook::Request, Event::Look) {
-            Some(request) if request.is_with_router() => TrailersStatus::Continue,
-            _ => TrailersStatus::Stop,
-        }
+    /// The head of the request.
+    pub(crate) fn request_head(&self, stream: &mut Stream<'_>, end: bool) -> HeadStatus {
+        self.request(stream, |request, stream| {
+            request.head(stream, end);
+            HeadStatus::HOLD
+        })
     }
 
-    /// Returns whether a part of the response may pass.
-    fn router(&self, stream: &mut Stream<'_>, part: Part, end: bool) -> bool {
-        if self.passing.get() != Passing::Own {
+    /// A part of the request's body.
+    pub(crate) fn request_body(&self, stream: &mut Stream<'_>, end: bool) -> BodyStatus {
+        self.request(stream, |request, stream| request.body(stream, end))
+    }
+
+    /// The request's trailers.
+    pub(crate) fn request_trailers(&self, stream: &mut Stream<'_>) -> TrailersStatus {
+        self.request(stream, |request, _| {
+            request.trailers();
+            TrailersStatus::HOLD
+        })
+    }
+
+    /// A part of the response has arrived.
+    fn response<S: Status>(&self, stream: &mut Stream<'_>, part: Part, end: bool) -> S {
+        if matches!(self.passing.get(), Passing::Nothing | Passing::Router) {
             self.see(stream, Hook::Response, Event::Router { part, end });
         }
-        self.passing.get() != Passing::Nothing
+        match self.passing.get() {
+            Passing::Router | Passing::Own => S::PASS,
+            Passing::Nothing | Passing::Gone => S::HOLD,
+        }
     }
 
     /// The head of the response.
     pub(crate) fn response_head(&self, stream: &mut Stream<'_>, end: bool) -> HeadStatus {
-        if self.router(stream, Part::Head, end) { HeadStatus::Continue } else { HeadStatus::Stop }
+        self.response(stream, Part::Head, end)
     }
 
     /// A part of the response's body.
     pub(crate) fn response_body(&self, stream: &mut Stream<'_>, end: bool) -> BodyStatus {
         let bytes = stream.response_body_size();
-        if self.router(stream, Part::Body(bytes), end) {
-            BodyStatus::Continue
-        } else {
-            BodyStatus::Buffer
-        }
+        self.response(stream, Part::Body(bytes), end)
     }
 
     /// The response's trailers.
     pub(crate) fn response_trailers(&self, stream: &mut Stream<'_>) -> TrailersStatus {
-        if self.router(stream, Part::Trailers, true) {
-            TrailersStatus::Continue
-        } else {
-            TrailersStatus::Stop
-        }
+        self.response(stream, Part::Trailers, true)
     }
 
     /// Envoy calls because the link has asked for it.
@@ -229,7 +226,7 @@ impl Filter {
 
     /// A hook has panicked, so nothing is known about the request.
     pub(crate) fn broken(&self, stream: &mut Stream<'_>) {
-        if self.passing.replace(Passing::Own) != Passing::Own {
+        if matches!(self.passing.replace(Passing::Own), Passing::Nothing | Passing::Router) {
             stream.respond(500, &[], "a bug in the module curtail; its log has the panic\n");
         }
     }

@@ -354,7 +354,7 @@ impl Request {
     }
 
     /// Lets the router's response pass.
-    fn pass(&mut self, stream: &mut Stream<'_>) {
+    pub(super) fn pass(&mut self, stream: &mut Stream<'_>) {
         let before = self.passing.replace(Passing::Router);
         if before == Passing::Nothing && self.hook != Hook::Response {
             stream.continue_response();

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Duration;
 
 use curtail_kernel::{Feedback, Outcome};
 use curtail_runtime::http::{Commit, LoadReport, ORCA};
@@ -114,17 +113,15 @@ impl Router {
         self.has_head = true;
         let fields = stream.fields(Headers::Response);
         let config = &rules.service.config;
-        let status = fields.get(":status").and_then(number);
-        self.verdict = Verdict::of(config.outcomes(), status, grpc(&fields, rules));
+        let by = |name: &str| fields.get(name);
+        self.verdict = Verdict::of(config.outcomes(), by, grpc(&fields, rules));
+        let status: Option<u16> = fields.get(":status").and_then(number);
         if status.is_none_or(|status| status >= 400) {
             let details = stream.details();
             if !details.starts_with(VIA_UPSTREAM) {
                 (self.is_lost, self.has_news) = (true, true);
                 return self.leg.fail(failure(details), rules.waker);
             }
-        }
-        if status == Some(503) {
-            self.verdict.push_back = push_back(&fields);
         }
         if rules.service.policy().needs().feedback {
             self.feedback = fields.get(ORCA).and_then(feedback);
@@ -212,10 +209,4 @@ fn feedback(value: &[u8]) -> Option<Feedback> {
     let mut report = LoadReport::default();
     report.read_orca(value);
     report.feedback()
-}
-
-/// How long a server wants no requests.
-fn push_back(fields: &Fields<'_>) -> Option<PushBack> {
-    let seconds = number(fields.get("retry-after")?)?;
-    Some(PushBack::After(Duration::from_secs(seconds)))
 }

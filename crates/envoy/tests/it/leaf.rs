@@ -9,7 +9,9 @@ use std::sync::{Arc, Condvar, Mutex};
 pub(crate) enum Act {
     /// Responds with this status and body.
     Respond(u16, Vec<u8>),
-    /// Responds like that, once the gate is open.
+    /// Reports this number of requests in flight, and this latency in ms.
+    Load(u32, u32),
+    /// Responds with 200, once the gate is open.
     Later(Gate),
     /// Sends a part of the body that it declares, and closes the connection.
     BreakOff,
@@ -108,6 +110,13 @@ impl Leaf {
         };
         match act {
             Act::Respond(status, body) => respond(status, &body, body.len()),
+            Act::Load(in_flight, latency) => {
+                let report = format!(
+                    "HTTP/1.1 200 Any\r\ncontent-length: 0\r\nendpoint-load-metrics: TEXT \
+                     named_metrics.in_flight={in_flight},named_metrics.latency_ms={latency}\r\n\r\n"
+                );
+                stream.write_all(report.as_bytes()).is_ok()
+            }
             Act::Later(gate) => {
                 gate.wait();
                 respond(200, b"late", 4)

@@ -13,3 +13,4 @@ mod grpc;
 mod hosts;
 mod leaf;
 mod page;
+mod reports;

@@ -28,6 +28,7 @@ pub use load_report::{LoadReport, ORCA, SERVER_TIMING};
 pub use message::{Body, Buffered, Commit, Payload, Request, Response, Watch};
 pub use pipe::{BodyReceiver, BodySender};
 pub use priority::{PRIORITY, priority, type_of_service};
+pub use retry_after::retry_after;
 pub use tunnel::Tunnel;
 pub use upload::Source;
 pub use upstream::{Protocol, Replica, Upstream};
@@ -251,7 +252,10 @@ impl Http {
         }
         let pushed = if self.settings.grpc { grpc::push_back(head, trailers) } else { None };
         let is_refused = outcome == Outcome::Refused;
-        let after = || retry_after::of(head).filter(|_| is_refused).map(PushBack::After);
+        let after = || {
+            let asked = retry_after(head.status(), head.header("retry-after"));
+            asked.filter(|_| is_refused).map(PushBack::After)
+        };
         pushed.or_else(after)
     }
 }

@@ -7,16 +7,16 @@
 
 use std::time::Duration;
 
-use curtail_http::h1::ResponseHead;
-
 const SERVICE_UNAVAILABLE: u16 = 503;
 
-/// How long the server wants no requests. None where it does not say, or gives a date.
-pub(super) fn of(head: &ResponseHead) -> Option<Duration> {
-    if head.status() != SERVICE_UNAVAILABLE {
+/// Returns for how long a server wants no requests, given the status of its response and the value
+/// of `Retry-After`. `None` if the value is missing or a date.
+#[must_use]
+pub fn retry_after(status: u16, value: Option<&[u8]>) -> Option<Duration> {
+    if status != SERVICE_UNAVAILABLE {
         return None;
     }
-    seconds(head.header("retry-after")?)
+    seconds(value?)
 }
 
 /// `delay-seconds`: a number that is too large counts as the largest.
